@@ -23,10 +23,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{100};
 
-// Of child and parent.
+// Memory that parent and child share.
 struct Shared {
   std::atomic<uint32_t> steps;  // how often `name` has changed
-  char name[128];               // of what is being opened; empty: nothing
+  char name[128];               // the backend being opened; "": none
 };
 Shared* shared = nullptr;
 
@@ -47,7 +47,7 @@ void Note(std::string_view name) {
   shared->steps.fetch_add(1, std::memory_order_release);
 }
 
-// Whether it has ended by itself.
+// Returns true if the child has ended by itself.
 bool Wait(pid_t child, std::chrono::seconds limit, const sigset_t& ends,
           int* status) {
   uint32_t steps = 0;
@@ -98,7 +98,7 @@ void GoOnApart(int limit_s) {
   for (;;) {
     Note("");
     const pid_t child = fork();
-    if (child <= 0) {  // or there can be none: then without
+    if (child <= 0) {  // the child; or fork failed, and this process goes on
       if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
       sigprocmask(SIG_SETMASK, &before, nullptr);
       return;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening a backend runs its vendor's libraries.  One that hangs or crashes
-// there is named, and the command goes on without it.
+// Opening a backend runs its vendor's libraries.  The command names a backend
+// that hangs or crashes there, and goes on without it.
 //
 //   GoOnApart(limit_s);                       // this is a child process now
-//   absl::Status broken = TriedApart("hip");  // what became of earlier ones
+//   absl::Status broken = TriedApart("hip");  // did an earlier child break?
 //   if (broken.ok()) {
 //     const OpeningScope opening("hip");
 //     ...
 //   }
 //
-// Threads: for a program that has one, and has opened no backend yet.
+// Threads: call GoOnApart in a program with one thread, before it opens a
+// backend.
 
 #ifndef DEVRT_TOOLS_APART_H_
 #define DEVRT_TOOLS_APART_H_
@@ -21,16 +22,17 @@
 
 namespace devrt::tools {
 
-// Goes on in a child process.  This one waits, and ends as the child does;
-// unless that happens in an OpeningScope, or one takes longer than `limit_s`:
-// then another child begins where this one did.  A second call does nothing.
+// Goes on in a child process.  The calling process waits for the child and ends
+// as the child ends.  If the child ends in an OpeningScope, or a scope lasts
+// longer than `limit_s`, another child returns from this call and finds out by
+// TriedApart.  A second call does nothing.
 void GoOnApart(int limit_s);
 
-// Why a child that opened this backend is no more; OK if there was none.
-// INTERNAL: it ended; DEADLINE_EXCEEDED: it was ended.
+// OK if no child broke while it opened this backend.  INTERNAL: a child ended;
+// DEADLINE_EXCEEDED: a child took too long and was ended.
 absl::Status TriedApart(std::string_view name);
 
-// While something of that backend's is asked that may not come back.
+// Lives while calls into that backend may crash or never return.
 class OpeningScope {
  public:
   explicit OpeningScope(std::string_view name);

@@ -30,7 +30,7 @@ std::string FlagTitle(const Flag& flag) {
              : absl::StrFormat("%s=%s", flag.name, flag.value);
 }
 
-// How many words the command takes besides its flags.
+// The number of words that the command takes besides its flags.
 size_t ArgumentCount(const Command& command) {
   if (command.argument == nullptr) return 0;
   const std::string_view words = command.argument;

@@ -20,21 +20,22 @@ namespace devrt::tools {
 
 class Arguments {
  public:
-  // `words` follow the command's name.  "--flag=value" and "--flag value" are
-  // the same; the last of several wins, but for All; "--" ends the flags.
-  // INVALID_ARGUMENT names the word and the nearest flag.
+  // `words` are the words after the command's name.  A value follows its flag
+  // as "--flag=value" or "--flag value".  "--" ends the flags.
+  // INVALID_ARGUMENT names the wrong word and the nearest flag.
   static absl::StatusOr<Arguments> Parse(const Command& command,
                                          absl::Span<const std::string> words);
 
   bool Has(std::string_view flag) const { return Find(flag) != nullptr; }
-  // The flag's value, or `otherwise` when it was not given.
+  // The last value of the flag, or `otherwise` if the flag was not given.
   std::string Get(std::string_view flag, std::string_view otherwise) const;
-  // The values of a flag that counts each time, in their order.
+  // All values of a flag that may be given several times, in order.
   std::vector<std::string> All(std::string_view flag) const;
-  // INVALID_ARGUMENT unless it is a whole number from `least` to `most`.
+  // The value as a number; INVALID_ARGUMENT unless it is a whole number from
+  // `least` to `most`.
   absl::StatusOr<int64_t> GetNumber(std::string_view flag, int64_t otherwise,
                                     int64_t least, int64_t most) const;
-  // The words that are no flags.
+  // The words besides the flags.
   const std::vector<std::string>& words() const { return words_; }
 
  private:
@@ -46,11 +47,11 @@ class Arguments {
   std::vector<std::string> words_;
 };
 
-// The one of `choices` that `word` was probably meant to be, or "".
+// The choice that is most like `word`; "" if none is like it.
 std::string Nearest(std::string_view word,
                     absl::Span<const std::string> choices);
 
-// ` (did you mean "--size"?)`, or "".
+// ` (did you mean "--size"?)`, or "" if no choice is like `word`.
 std::string DidYouMean(std::string_view word,
                        absl::Span<const std::string> choices);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt bench memory: what the allocators take on a device of this machine,
-// beside their bars.
+// devrt bench memory: times and sizes of the allocators on a device of this
+// machine, beside the bars that they have to meet.
 
 #include <cstdlib>
 #include <string>
@@ -22,13 +22,13 @@ namespace {
 
 constexpr char kSubject[] = "memory";
 
-// "cuda" is its first device.
+// A backend's name, "cuda", stands for its first device.
 absl::StatusOr<Device> ChooseDevice(const Arguments& arguments) {
   const std::string backend = arguments.Get("--backend", "mtia");
   DEVRT_ASSIGN_OR_RETURN(const int64_t ordinal,
                          arguments.GetNumber("--device", 0, 0, 63));
-  // A million blocks, and the traces, take more than it has by itself; and in
-  // virtual mode threads take turns.
+  // A million blocks, and the traces, need more memory than the simulator has
+  // by default; and in virtual mode threads take turns.
   setenv("DEVRT_MTIA", "memory=4GiB,mode=threaded", 0);
   return GetDevice(backend, static_cast<int>(ordinal));
 }

@@ -14,7 +14,7 @@ int UsageError(const Command& command, std::string_view text) {
 }
 
 int Failure(const Command& command, std::string_view text) {
-  // What went well comes first, also where both streams are one file.
+  // The output so far comes first, also where both streams are one file.
   std::fflush(stdout);
   absl::FPrintF(stderr, "devrt %s: %s\n", command.name, text);
   return kFailure;

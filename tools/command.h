@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a subcommand of `devrt` is: its words, its flags and its function.
-// One file per subcommand defines one; main.cc lists them all.
+// A subcommand of `devrt`: its name, its texts, its flags and its function.
+// Each subcommand has a file that defines its Command; main.cc lists them all.
 
 #ifndef DEVRT_TOOLS_COMMAND_H_
 #define DEVRT_TOOLS_COMMAND_H_
@@ -25,13 +25,13 @@ struct Flag {
   const char* name;              // "--size"
   const char* value;             // "MiB"; nullptr for a switch
   const char* help;              // one sentence, wrapped when printed
-  const char* letter = nullptr;  // "-o": the same
+  const char* letter = nullptr;  // "-o", a short name; or nullptr
 };
 
 struct Command {
   const char* name;  // "info"
-  // "NAME [DIR]", a word each; with "..." behind the last: a command line of
-  // its own; nullptr: none.
+  // The arguments, "NAME [DIR]", one word for each.  "..." at the end: the rest
+  // is the command line of another program.  nullptr: no arguments.
   const char* argument;
   const char* summary;  // one line of `devrt --help`
   const char* details;  // paragraphs of `devrt info --help`
@@ -54,13 +54,13 @@ inline constexpr Flag kJsonFlag = {
     "--json", nullptr, "Print one JSON object, for programs to read."};
 inline constexpr Flag kHelpFlag = {"--help", nullptr, "Print this text.", "-h"};
 
-// "devrt NAME: TEXT" and how to get help, to stderr.  Returns kUsage.
+// Prints "devrt NAME: TEXT" and how to get help to stderr.  Returns kUsage.
 int UsageError(const Command& command, std::string_view text);
 
-// "devrt NAME: TEXT" to stderr.  Returns kFailure.
+// Prints "devrt NAME: TEXT" to stderr.  Returns kFailure.
 int Failure(const Command& command, std::string_view text);
 
-// The message of `status` and its code, for a person.
+// The message of `status`.
 std::string Explain(const absl::Status& status);
 
 }  // namespace devrt::tools

@@ -50,7 +50,7 @@ struct Report {
   std::string form, file;
 };
 
-// What the flags ask for.
+// The values of the flags.
 struct Request {
   cts::Options options;
   std::vector<Report> reports;
@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<Report>> ReportsOf(
       return absl::InvalidArgumentError(
           absl::StrCat("two reports in one file, ", Quoted(report.file)));
     }
-    // A report that cannot be written must not cost a run.
+    // Learn before the run that a report cannot be written.
     DEVRT_RETURN_IF_ERROR(CheckWritable(report.file));
     reports.push_back(std::move(report));
   }
@@ -150,7 +150,7 @@ int WriteReports(const std::vector<Report>& reports,
   return code;
 }
 
-// Why there is no report.
+// Prints why there is no report.
 int Ended(const absl::Status& status) {
   if (absl::IsCancelled(status)) {
     Failure(kCtsCommand, Explain(status));

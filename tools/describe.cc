@@ -27,7 +27,7 @@ std::vector<FoundBackend> OpenBackends(int limit_s) {
     absl::StatusOr<Backend> backend = GetBackend(name);
     std::vector<Device> devices;
     if (backend.ok()) devices = backend->devices();
-    // Some initialise their driver only when they are asked something.
+    // Some backends initialise their driver only at the first question.
     for (const Device device : devices) device.Properties().IgnoreError();
     found.push_back({std::move(name), std::move(backend), std::move(devices)});
   }
@@ -43,10 +43,10 @@ int Report(const Command& command, const std::vector<FoundBackend>& backends) {
       std::any_of(backends.begin(), backends.end(),
                   [](const FoundBackend& found) { return found.backend.ok(); });
   int code = kSuccess;
-  std::set<std::string> said;  // of a layer's failure each backend tells
+  std::set<std::string> said;  // each backend repeats the failure of a layer
   for (const FoundBackend& found : backends) {
     if (found.backend.ok()) continue;
-    // That this machine lacks one accelerator is no news beside another one.
+    // A machine with one accelerator need not hear that it lacks another.
     const bool lacks = absl::IsUnavailable(found.backend.status());
     if (lacks && any_usable) continue;
     const std::string text = Explain(found.backend.status());

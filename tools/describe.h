@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What several commands say about backends, devices and load attempts.
+// Descriptions of backends, devices and load attempts for several commands.
 
 #ifndef DEVRT_TOOLS_DESCRIBE_H_
 #define DEVRT_TOOLS_DESCRIBE_H_
@@ -21,31 +21,31 @@ namespace devrt::tools {
 
 inline constexpr int kOpenLimit = 30;  // seconds
 
-// A backend that was found, and whether it could be opened.
+// A backend that was found, opened if that worked.
 struct FoundBackend {
   std::string name;
-  absl::StatusOr<Backend> backend;  // or why it could not be opened
-  std::vector<Device> devices;      // empty when it could not
+  absl::StatusOr<Backend> backend;  // or why opening it failed
+  std::vector<Device> devices;      // empty if opening failed
 };
 
 // Opens every backend that is found and selected, in a child process that goes
-// on as this one (apart.h): a backend that ends it, or that takes longer than
-// `limit_s`, is one that could not be opened.
+// on in place of the caller (apart.h).  A backend that ends the child, or takes
+// longer than `limit_s`, counts as one that could not be opened.
 std::vector<FoundBackend> OpenBackends(int limit_s = kOpenLimit);
 
-// Says on stderr which backends could not be opened, and returns the exit code:
-// a failure when none was found, or when one failed for another reason than
-// that this machine lacks the accelerator (UNAVAILABLE).  Of that it is silent
-// while another backend can be used.
+// Prints to stderr which backends could not be opened, and returns the exit
+// code.  UNAVAILABLE means that this machine lacks the accelerator: no failure,
+// and printed only if no backend can be used.  It is a failure if no backend
+// was found, or one could not be opened for another reason.
 int Report(const Command& command, const std::vector<FoundBackend>& backends);
 
-// "0000:18:00.0"; empty for a device that is on no bus.
+// "0000:18:00.0"; empty for a device that is not on a PCI bus.
 std::string PciAddress(const DeviceProperties& properties);
 
 // "host_func", "peer_copy", ...: the set bits by name.
 std::vector<std::string> CapabilityNames(uint64_t capabilities);
 
-// The backend's manifest and file, as members of the open object.
+// Writes the backend's manifest and file as members of the open object.
 void WriteBackend(Backend backend, JsonWriter* json);
 // {"code": "NOT_FOUND", "message": "..."}
 void WriteError(const absl::Status& status, JsonWriter* json);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt info: everything that is known about one device or all.
+// devrt info: the properties of one device or of all devices.
 
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt inspect FILE: what a plugin's file says about itself and whether devrt
-// would load it, without running any of it.
+// devrt inspect FILE: what a plugin's file says about itself, and whether devrt
+// would load it.  Runs no code of the file.
 
 #include "devrt/runtime/inspect.h"
 
@@ -28,14 +28,14 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr size_t kColumn = 16;
 
-// A larger file that is refused is not read to its end: it may be a disk's
-// whole image, or terabytes of holes.
+// A refused file that is larger is not read to its end: it may be the image of
+// a disk, or terabytes of holes.
 constexpr uint64_t kMostHashed = uint64_t{1} << 30;
 
 struct Inspection {
   PluginReport report;
-  std::string sha256;         // empty where there is none
-  std::string why_no_sha256;  // empty where there is one
+  std::string sha256;         // empty if it was not computed
+  std::string why_no_sha256;  // empty if it was computed
 };
 
 Inspection Inspect(const std::string& path) {
@@ -57,7 +57,7 @@ Inspection Inspect(const std::string& path) {
   char digest[SHA256_DIGEST_STRING_LENGTH];
   SHA256End(&context, digest);
   const PluginReport& report = result.report;
-  // All of it, or nothing.
+  // Either the hash of the whole file or none.
   const bool is_file = report.rules[1].verdict == PluginRule::Verdict::kMet &&
                        report.rules[0].verdict == PluginRule::Verdict::kMet;
   if (is_file && bytes == report.size) {
@@ -215,7 +215,7 @@ int Run(const Arguments& arguments) {
   if (arguments.words().empty() || arguments.words()[0].empty()) {
     return UsageError(kInspectCommand, "which FILE is to be inspected?");
   }
-  // Not made any shorter: "a/.." is another place where a is a link.
+  // Not simplified: where "a" is a link, "a/.." is another folder than ".".
   std::error_code error;
   const std::string path =
       std::filesystem::absolute(arguments.words()[0], error).string();

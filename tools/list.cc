@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt list: which backends and devices there are, and where they came from.
+// devrt list: backends and devices, and the files that they came from.
 
 #include <string>
 #include <utility>
@@ -54,7 +54,7 @@ std::string DeviceTable(const std::vector<FoundBackend>& backends) {
   return table.empty() ? "  none\n" : table.Text(2);
 }
 
-// The device of programs that name none, in a new thread; empty: there is none.
+// The default device, which a new thread has; empty: there is none.
 std::string DefaultDevice(const std::vector<FoundBackend>& backends) {
   for (const FoundBackend& found : backends) {
     if (!found.devices.empty()) return found.devices.front().name();
@@ -62,7 +62,8 @@ std::string DefaultDevice(const std::vector<FoundBackend>& backends) {
   return "";
 }
 
-// The load report, and what it cannot know: what ended other processes.
+// The load report, and the backends that ended a child process, which the
+// report cannot know.
 std::vector<LoadAttempt> Attempts() {
   std::vector<LoadAttempt> attempts = LoadReport();
   for (LoadAttempt& attempt : attempts) {
@@ -85,7 +86,8 @@ std::string AttemptTable(const std::vector<LoadAttempt>& attempts) {
   return table.empty() ? "  nothing was tried\n" : table.Text(2);
 }
 
-// For another reason than that this machine lacks the accelerator.
+// Returns true if a file was refused for another reason than that this machine
+// lacks the accelerator.
 bool AnyFileRefused(const std::vector<LoadAttempt>& attempts) {
   for (const LoadAttempt& attempt : attempts) {
     if (attempt.result == LoadAttempt::Result::kRefused &&

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command `devrt`: finds the subcommand and turns what it says into an
-// exit code.
+// The command `devrt`: finds the subcommand, runs it and returns its exit code.
 
 #include <algorithm>
 #include <cstdio>

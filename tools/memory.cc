@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt memory SNAPSHOT.json: what a snapshot of a device's memory says.
+// devrt memory SNAPSHOT.json: reports on a snapshot of a device's memory.
 
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ namespace devrt::tools {
 namespace {
 
 constexpr size_t kColumns = 1000;  // of memory over time
-// Each event is in the page; of more it has the last ones.
+// The page has every event; of a longer history it has the last ones.
 constexpr size_t kPageEvents = 200'000;
 
 std::string FileName(const std::string& path) {
@@ -37,7 +37,8 @@ std::string PageOf(const MemoryReport& report) {
   return MemoryPage({last, report.figures, analysis, report.title});
 }
 
-// Writes `text`, and says where, if the flag names a file.  False: it failed.
+// Writes `text` to the file that the flag names, and prints where that is.
+// Returns false if it fails.
 bool WriteTo(const Command& command, const Arguments& arguments,
              const char* flag, const char* what, const std::string& text) {
   const std::string path = arguments.Get(flag, "");

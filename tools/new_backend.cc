@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt new-backend: the sources of a backend, to begin with.
+// devrt new-backend: writes the sources of a new backend.
 
 #include "tools/new_backend.h"
 
@@ -35,7 +35,7 @@ bool IsNameCharacter(char c) {
   return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
 }
 
-// What was probably meant: "My-Chip" is "my_chip".
+// A valid name near to `name`: "my_chip" for "My-Chip".
 std::string NameSuggestion(std::string_view name) {
   std::string better = absl::AsciiStrToLower(std::string(name));
   for (char& c : better) {
@@ -56,8 +56,8 @@ absl::Status BadFolder(const std::string& folder, std::string_view why) {
       absl::StrFormat("%s: %s", Printable(folder), why));
 }
 
-// Files in a folder that is empty or made for them; all of it goes again unless
-// it is kept.
+// Files in a folder that was empty or is new.  The destructor removes them, and
+// the folder if it is new, unless they are kept.
 class NewFolder {
  public:
   explicit NewFolder(std::string path) : path_(std::move(path)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The template of `devrt new-backend`, which the command carries in itself.
+// The template of `devrt new-backend`, which is data in the command.
 
 #ifndef DEVRT_TOOLS_NEW_BACKEND_H_
 #define DEVRT_TOOLS_NEW_BACKEND_H_
@@ -23,8 +23,8 @@ struct TemplateFile {
 extern const TemplateFile kTemplate[];
 extern const size_t kTemplateSize;
 
-// INVALID_ARGUMENT unless it can be the name of a backend, of its files and of
-// what its sources define.
+// INVALID_ARGUMENT unless `name` can be the name of a backend, of its files and
+// of the functions in its sources.
 absl::Status CheckBackendName(std::string_view name);
 
 // The text of a template's file for the backend `name`.

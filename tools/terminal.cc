@@ -72,7 +72,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
     while (const size_t n = std::fread(part, 1, sizeof part, file)) {
       text.append(part, n);
     }
-    read = std::ferror(file) == 0;  // of a directory, for one
+    read = std::ferror(file) == 0;  // reading a directory fails here
     const int error = errno;
     std::fclose(file);
     errno = error;
@@ -86,7 +86,7 @@ absl::Status CheckWritable(const std::string& path) {
   struct stat info;
   int error = 0;
   if (stat(path.c_str(), &info) != 0) {
-    // Made and taken away again: only so is it known.
+    // Only making the file tells; it is removed at once.
     const int fd =
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     error = fd < 0 ? errno : 0;
@@ -99,7 +99,7 @@ absl::Status CheckWritable(const std::string& path) {
     error = fd < 0 ? errno : 0;
     if (fd >= 0) close(fd);
   }
-  // To open a pipe may wait, or end what another reads.
+  // Opening a pipe could wait, or end the input of its reader.
   if (error == 0) return absl::OkStatus();
   return absl::UnavailableError(absl::StrFormat(
       "cannot write %s: %s", Quoted(path), std::strerror(error)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the terminal can show, and getting text out of the program.
+// The terminal, standard output and files.
 
 #ifndef DEVRT_TOOLS_TERMINAL_H_
 #define DEVRT_TOOLS_TERMINAL_H_
@@ -15,29 +15,30 @@
 namespace devrt::tools {
 
 struct Terminal {
-  size_t columns = 80;   // 80 where standard output is no terminal
-  bool unicode = false;  // the locale's characters are UTF-8
-  bool colour = false;   // a terminal, and NO_COLOR is not set
+  size_t columns = 80;   // 80 if standard output is not a terminal
+  bool unicode = false;  // the locale's encoding is UTF-8
+  bool colour = false;   // it is a terminal, and NO_COLOR is not set
 
   static Terminal Detect();
 };
 
-// To standard output.
+// Writes `text` to standard output.
 void Print(std::string_view text);
 
-// What went wrong with standard output so far, if anything: a full disk, say.
+// Flushes standard output.  Returns the first error of it so far, for example a
+// full disk.
 absl::Status FlushOutput();
 
-// Reads the whole file, or says in one sentence why it could not.
+// Reads the whole file.  The error is one sentence.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Whether WriteFile would get as far as to open the file, which stays as it is.
+// OK if WriteFile could open the file.  Does not change the file.
 absl::Status CheckWritable(const std::string& path);
 
-// Writes the whole file, or says in one sentence why it could not.
+// Writes the whole file.  The error is one sentence.
 absl::Status WriteFile(const std::string& path, std::string_view text);
 
-// The path as an absolute one, for telling where a file went.
+// The absolute path, for messages.
 std::string AbsolutePath(const std::string& path);
 
 }  // namespace devrt::tools

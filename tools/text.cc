@@ -30,7 +30,7 @@ std::string ThreeDigits(double value) {
 template <size_t N>
 std::string Scaled(uint64_t quantity, double step,
                    const std::array<const char*, N>& units) {
-  constexpr double kRoundsUp = 0.9995;  // 999.6 us reads 1 ms
+  constexpr double kRoundsUp = 0.9995;  // 999.6 us are printed as 1 ms
   double value = static_cast<double>(quantity);
   size_t unit = 0;
   while (unit + 1 < N && value >= step * kRoundsUp) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small pieces of text for people: quantities, columns, paragraphs.
+// Text for people: quantities, columns, paragraphs.
 
 #ifndef DEVRT_TOOLS_TEXT_H_
 #define DEVRT_TOOLS_TEXT_H_
@@ -21,30 +21,31 @@ std::string FormatBytes(uint64_t bytes);
 std::string FormatTime(uint64_t nanoseconds);
 using internal::Counted;  // "1 stream", "3 streams"
 
-// Between double quotes, control characters as '?', long texts cut.
+// Between double quotes.  Replaces control characters by '?' and cuts a long
+// text.
 std::string Quoted(std::string_view text);
-// Without control characters: safe to print to a terminal.
+// Safe to print to a terminal: valid UTF-8, with '?' for control characters.
 std::string Printable(std::string_view text);
-// As one word of a shell's command line; without control characters as well.
+// Printable(text) as one word of a shell's command line.
 std::string ShellWord(std::string_view text);
-// As text of XML, HTML or SVG, in quotes or not: valid UTF-8, control
-// characters other than tabs and newlines as '?'.
+// Escaped for XML, HTML or SVG, in quotes or not: valid UTF-8, with '?' for
+// control characters other than tabs and newlines.
 std::string MarkupText(std::string_view text);
 // Valid UTF-8: every byte that is not part of a character becomes U+FFFD.
 std::string ValidUtf8(std::string_view text);
 
-// Columns that `text` takes in a terminal: one per character, combining marks
-// and wide scripts aside.
+// Columns that `text` takes in a terminal, at one for each character.  Wrong
+// for combining marks and wide scripts.
 size_t Columns(std::string_view text);
 std::string PadRight(std::string_view text, size_t columns);
 std::string PadLeft(std::string_view text, size_t columns);
 
-// Breaks lines between words so that none is longer than `width`; every line
-// but the first begins with `indent` blanks, and the first is expected to
-// begin at that column.  Newlines in `text` stay.
+// Breaks lines between words so that none is longer than `width`.  The first
+// line is expected to begin at column `indent`; the others begin with as many
+// blanks.  Newlines in `text` stay.
 std::string Wrap(std::string_view text, size_t width, size_t indent);
 
-// Rows under a heading, in aligned columns.
+// A table with a heading and aligned columns.
 //
 //   Table table({"DEVICE", "MEMORY"});
 //   table.Add({"mtia:0", "256 MiB"});
@@ -52,7 +53,8 @@ std::string Wrap(std::string_view text, size_t width, size_t indent);
 class Table {
  public:
   explicit Table(std::vector<std::string> heading);
-  // As many cells as the heading has.  `note` goes below the row, indented.
+  // Takes as many cells as the heading has.  `note` goes below the row,
+  // indented.
   void Add(std::vector<std::string> cells, std::string_view note = {});
   bool empty() const { return rows_.size() == 1; }
   std::string Text(size_t indent) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt topo: where the devices are, and which reach each other's memory.
+// devrt topo: where devices are in the machine, and which can access each
+// other's memory.
 
 #include <algorithm>
 #include <map>
@@ -31,19 +32,19 @@ constexpr Flag kTryFlag = {
 
 struct Place {
   Device device;
-  std::string name;  // of the model
-  std::string pci;   // empty of simulated ones, whose address is made up
+  std::string name;  // the model
+  std::string pci;   // empty for simulated devices
   PciPlace at;
   bool simulated = false;
 };
 
-// What one device can do with another's memory.
+// How one device can access another's memory.
 struct Link {
   const Place* device;
   const Place* peer;
   LinkKind kind = LinkKind::kUnknown;
   bool can = false;
-  absl::Status failure = absl::OkStatus();  // of the driver, or of --try
+  absl::Status failure = absl::OkStatus();  // from the driver or --try
 
   bool is_itself() const { return device == peer; }
   bool crosses_backends() const {
@@ -95,7 +96,7 @@ std::string PlacesText(const std::vector<Place>& places) {
   return table.Text(2);
 }
 
-// All ordered pairs, by rows.
+// All ordered pairs of devices, row by row.
 std::string MatrixText(const std::vector<Place>& places,
                        const std::vector<Link>& links) {
   std::vector<std::string> heading = {"FROM \\ TO"};
@@ -116,7 +117,7 @@ std::string MatrixText(const std::vector<Place>& places,
   return table.Text(2) + failures;
 }
 
-// What the cells mean, of those that there are.
+// Explains the cells that the table has.
 std::string LegendText(const std::vector<Link>& links) {
   std::map<std::string, std::string> meanings;
   for (const Link& link : links) {
@@ -137,7 +138,7 @@ std::string LegendText(const std::vector<Link>& links) {
   return text;
 }
 
-// Backends that are built and of no use here, and what could not be told.
+// Backends that cannot be used here, and facts that this machine does not tell.
 std::vector<std::pair<std::string, std::string>> Missing(
     const std::vector<FoundBackend>& backends, const std::vector<Place>& places,
     const MachineLinks& machine) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devrt trace: runs a program under the trace layer and writes what it did.
+// devrt trace: runs a program under the trace layer and writes the trace.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ namespace devrt::tools {
 namespace {
 
 constexpr char kDefaultOutput[] = "devrt-trace.json";
-// Says what there is to say about a trace that is not whole.
+// Prints what an incomplete trace lacks.
 void Remark(const TraceData& data) {
   if (data.overwritten > 0) {
     absl::FPrintF(stderr,
@@ -57,7 +57,7 @@ void Remark(const TraceData& data) {
   }
 }
 
-// 0, or kFailure with a line on stderr.
+// Returns kSuccess; or prints an error and returns kFailure.
 int Convert(int ring, OutputFile* out, const std::string& output,
             const std::string& program) {
   const absl::StatusOr<TraceData> data = ReadTrace(ring);
@@ -88,7 +88,7 @@ int Convert(int ring, OutputFile* out, const std::string& output,
 
 int ConvertRing(const std::string& from, OutputFile* out,
                 const std::string& output) {
-  // NONBLOCK: should it be a pipe, it must not hold us up.
+  // NONBLOCK: opening a pipe must not wait.
   const int ring =
       open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (ring < 0) {
@@ -120,7 +120,7 @@ int RunAndConvert(const std::vector<std::string>& words, OutputFile* out,
                                         std::strerror(program->cannot_be_run)));
     return program->exit_code;
   }
-  // The program's result is what counts.
+  // A failure of the program hides a failure of the trace.
   const int converted = Convert(ring, out, output, words[0]);
   return program->exit_code != 0 ? program->exit_code : converted;
 }
@@ -134,7 +134,8 @@ int Run(const Arguments& arguments) {
                                     : "--from takes no program");
   }
   const std::string output = arguments.Get("--output", kDefaultOutput);
-  // First, so that nobody runs a program for an hour and has nothing.
+  // Before the program, which may run for an hour, learn if this can be
+  // written.
   const absl::StatusOr<std::unique_ptr<OutputFile>> out =
       OutputFile::Open(output);
   if (!out.ok()) return Failure(kTraceCommand, Explain(out.status()));

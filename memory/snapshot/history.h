@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the caching allocator did, and what its memory looks like now.
+// The history and the snapshots of a device's caching allocator.
 //
 //   devrt::HistoryOptions options;
 //   options.stacks = true;
@@ -9,18 +9,18 @@
 //   DEVRT_ASSIGN_OR_RETURN(std::string json, devrt::MemorySnapshotJson(gpu));
 //   WriteFile("run.json", json);
 //
-// The command `devrt memory run.json -o run.html` draws it.
+// `devrt memory run.json -o run.html` makes a page with pictures of the file.
 //
-// A snapshot has every segment and block with state, stream and size, and, if
-// history is on, the last `events` events with their sites or stacks.  Its form
-// is docs/memory-snapshot.md, schema "devrt.memory/1".
+// A snapshot has every segment and block with state, stream and size.  While
+// history is recorded it also has the last `events` events with their sites or
+// stacks.  docs/memory-snapshot.md describes its form, schema "devrt.memory/1".
 //
-// What it is not: on by default.  With history an allocation costs about twice
-// as much, with stacks about 1 us more.
+// History is off by default.  With history an allocation takes about twice the
+// time, with stacks about 1 us more.
 //
-// Threads: any.  A snapshot is of one moment: allocation on the device stands
-// still while blocks are copied, about 10 ns a block.
-// Errors: INVALID_ARGUMENT for a history of no or more than 2^24 events;
+// Threads: any.  A snapshot shows one moment: allocations on the device wait
+// while blocks are copied, about 10 ns for each block.
+// Errors: INVALID_ARGUMENT for a history of 0 or more than 2^24 events;
 // FAILED_PRECONDITION in a forked child.
 
 #ifndef DEVRT_MEMORY_SNAPSHOT_HISTORY_H_
@@ -40,29 +40,29 @@
 namespace devrt {
 
 struct HistoryOptions {
-  uint64_t events = 100'000;  // kept; older ones go
-  bool stacks = false;        // addresses of up to 32 frames
+  uint64_t events = 100'000;  // the last ones are kept
+  bool stacks = false;        // record addresses of up to 32 frames
 };
 
-// Begins anew; nullopt ends it and drops what was kept.
+// Begins a new history; nullopt ends it.  Both drop the events so far.
 DEVRT_EXPORT absl::Status RecordMemoryHistory(
     Device device, std::optional<HistoryOptions> options);
 
 enum class MemoryAction : uint32_t {
-  kAlloc = 0,          // handed out
+  kAlloc = 0,          // a program got a block
   kFreeRequested = 1,  // FreeMemory
-  kFreeCompleted = 2,  // may be used again
+  kFreeCompleted = 2,  // the block can be used again
   kSegmentAlloc = 3,
   kSegmentFree = 4,
   kSegmentMap = 5,  // expandable segments
   kSegmentUnmap = 6,
-  kSnapshot = 7,  // TakeMemorySnapshot: in the one that it is taken for, too
+  kSnapshot = 7,  // TakeMemorySnapshot; a snapshot has its own event, too
   kOutOfMemory = 8,
 };
 // "alloc", "free_requested", ...
 DEVRT_EXPORT const char* ToString(MemoryAction action);
 
-// Where a call came from.
+// The place of a call in the program.
 struct MemorySite {
   std::string file;  // empty: unknown
   int64_t line = 0;
@@ -72,10 +72,10 @@ inline constexpr uint32_t kNoMemorySite = UINT32_MAX;
 
 struct MemoryEvent {
   MemoryAction action = MemoryAction::kAlloc;
-  uint64_t number = 0;  // order of effect on the device, without gaps
+  uint64_t number = 0;  // counts the events of the device in their order
   uint64_t address = 0;
   uint64_t bytes = 0;
-  uint64_t stream = 0;            // id (C100)
+  uint64_t stream = 0;            // its id (C100)
   int64_t time_us = 0;            // since the epoch
   uint32_t site = kNoMemorySite;  // index into MemorySnapshot::sites
 };
@@ -83,25 +83,25 @@ struct MemoryEvent {
 enum class BlockState : uint32_t {
   kFree = 0,      // "inactive"
   kLive = 1,      // "active_allocated"
-  kPending = 2,   // "active_pending_free": freed, with uses that have not ended
-  kUnmapped = 3,  // "unmapped": a hole of an expandable segment
+  kPending = 2,   // "active_pending_free": freed, but still used by streams
+  kUnmapped = 3,  // "unmapped": a hole in an expandable segment
 };
-// The words above.
+// The words in the comments above.
 DEVRT_EXPORT const char* ToString(BlockState state);
 
 struct BlockSnapshot {
   uint64_t address = 0;
   uint64_t size = 0;
-  uint64_t requested = 0;  // 0 unless live or pending
+  uint64_t requested = 0;  // 0 unless the block is live or pending
   BlockState state = BlockState::kFree;
-  uint64_t stream = 0;                    // whose it is
-  std::vector<uint64_t> waiting_streams;  // whose uses have not ended
+  uint64_t stream = 0;                    // the stream that owns the block
+  std::vector<uint64_t> waiting_streams;  // streams that still use it
   uint32_t site = kNoMemorySite;          // of the allocation
 };
 
 struct SegmentSnapshot {
   uint64_t address = 0;
-  uint64_t size = 0;  // of its blocks without the unmapped ones
+  uint64_t size = 0;  // the sum of its blocks, without unmapped ones
   uint64_t stream = 0;
   bool large = false;
   bool expandable = false;
@@ -114,7 +114,7 @@ struct MemorySnapshot {
   std::vector<SegmentSnapshot> segments;  // by address
   std::vector<MemorySite> sites;
   std::vector<MemoryEvent> events;  // oldest first
-  MemoryStatistics statistics;      // of the same moment
+  MemoryStatistics statistics;      // at the moment of the snapshot
 };
 
 DEVRT_EXPORT absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device);

@@ -26,7 +26,7 @@ int64_t NowMicroseconds() {
 struct Walk {
   uint64_t frames[HistoryRing::kMostFrames];
   int count;
-  int skip;  // devrt's own
+  int skip;  // frames of devrt that are left out
 };
 
 _Unwind_Reason_Code Step(_Unwind_Context* context, void* argument) {
@@ -54,7 +54,7 @@ absl::Status HistoryRing::Start(const HistoryOptions& options) {
         absl::StrCat("a memory history keeps 1 to ", kMostEvents,
                      " events; asked for were ", options.events));
   }
-  std::vector<Entry> entries;  // obtained, and the old ones freed, unlocked
+  std::vector<Entry> entries;  // allocated and freed without the lock
   entries.reserve(options.events);
   MutexLock hold(&mutex_);
   options_ = options;

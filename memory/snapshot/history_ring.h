@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HistoryRing: the last events of a device's allocator.  Off: one load and a
-// branch in the allocator.  On: events are numbered and written under `mutex_`,
-// a leaf, while the pool's lock is held, so that their order is that of their
-// effects.  Stacks are taken before any lock and kept once each.
+// HistoryRing: the last events of a device's allocator.  Without history the
+// allocator pays for a load and a branch.  With history it adds each event
+// while it holds the lock of the pool, so that events have the order of their
+// effects.  `mutex_` is a leaf: no other lock is taken under it.  Stacks are
+// taken before any lock, and each stack is kept once.
 //
-// One ring a device, made at the first history and never freed: a thread may
-// still be on its way into it when the history ends.  Site numbers carry the
-// history that they belong to, so that those in blocks from an earlier one are
-// known for what they are.
+// A device has one ring, which the first history makes and nothing frees: a
+// thread may still be about to use it when the history ends.  A site number
+// contains the number of its history, so that blocks from an earlier history do
+// not name a site of this one.
 
 #ifndef DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
 #define DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
@@ -28,23 +29,23 @@ class HistoryRing {
  public:
   static constexpr uint64_t kMostEvents = uint64_t{1} << 24;
   static constexpr int kMostFrames = 32;
-  // Sites beyond them are unknown: a program that loads code all the time
-  // shall not fill the memory.
+  // Further sites are recorded as unknown, so that a program which keeps
+  // loading code does not fill the memory.
   static constexpr uint32_t kMostSites = 1u << 20;
 
-  // Begins anew.  INVALID_ARGUMENT as history.h says.
+  // Begins a new history.  INVALID_ARGUMENT as history.h says.
   absl::Status Start(const HistoryOptions& options) DEVRT_EXCLUDES(mutex_);
   void Stop() DEVRT_EXCLUDES(mutex_);
 
-  // The number of a site, with the calling thread's stack if that is asked
-  // for; 0: unknown.
+  // The number of a site, with the stack of the calling thread if the options
+  // ask for stacks; 0: unknown.
   uint64_t Site(CallSite site) DEVRT_EXCLUDES(mutex_);
   void Add(MemoryAction action, const void* pointer, uint64_t bytes,
            uint64_t stream, uint64_t site) DEVRT_EXCLUDES(mutex_);
 
-  // Appends the events and all sites.
+  // Appends the events and all sites to the snapshot.
   void Copy(MemorySnapshot* snapshot) const DEVRT_EXCLUDES(mutex_);
-  // Of a site number that Site gave: its index in the copied sites.
+  // The index, in the copied sites, of a site number that Site returned.
   uint32_t IndexOf(uint64_t site) const DEVRT_EXCLUDES(mutex_);
 
  private:
@@ -71,7 +72,7 @@ class HistoryRing {
   uint64_t count_ DEVRT_GUARDED_BY(mutex_) = 0;
   std::vector<SiteRecord> sites_ DEVRT_GUARDED_BY(mutex_);
   std::unordered_map<std::string, uint32_t> site_index_
-      DEVRT_GUARDED_BY(mutex_);  // by file, line and frames as bytes
+      DEVRT_GUARDED_BY(mutex_);  // key: the bytes of file, line and frames
 };
 
 }  // namespace devrt::internal

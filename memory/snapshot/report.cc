@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryReport: who holds a device's memory, as text.
+// MemoryReport: the holders of a device's memory, as text.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -36,7 +36,7 @@ struct Holding {
   }
 };
 
-// Of one stream's pool.
+// Sums of one stream's pool.
 struct Pool {
   uint64_t reserved = 0;
   Holding live, pending, free;
@@ -54,7 +54,7 @@ struct Pool {
 struct Summary {
   Pool all;
   std::map<uint64_t, Pool> pools;          // by stream
-  Pool privates;                           // of private resources
+  Pool privates;                           // private resources together
   std::map<std::string, Holding> holders;  // by site
 };
 
@@ -100,7 +100,7 @@ Summary Summarize(const MemorySnapshot& snapshot) {
   return sum;
 }
 
-// What private resources hold, too: one budget.
+// Private resources share the budget of the device.
 void AddPrivates(Device device, Summary* sum) {
   internal::DeviceAllocator* const main =
       device.record()->allocator.load(std::memory_order_acquire);

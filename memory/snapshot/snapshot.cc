@@ -29,7 +29,7 @@ using internal::StreamId;
 BlockState StateOf(const Block& block) {
   switch (block.use) {
     case BlockUse::kLive:
-    case BlockUse::kClosing:  // not freed yet, in the figures
+    case BlockUse::kClosing:  // the statistics count it as live
       return BlockState::kLive;
     case BlockUse::kPending:
       return BlockState::kPending;
@@ -38,7 +38,7 @@ BlockState StateOf(const Block& block) {
   }
 }
 
-// What blocks and segments do not know themselves.
+// Facts that blocks and segments do not have.
 struct Surroundings {
   const HistoryRing* history;
   PendingFrees::Waits waits;
@@ -66,7 +66,7 @@ BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
   return copy;
 }
 
-// The end of the hole at `at`; `end` if nothing is mapped behind it.
+// The end of the hole at `at`; `end` if no mapped page follows.
 uint32_t EndOfHole(const Segment& segment, uint32_t at, uint32_t end) {
   const internal::PageTable& table = *segment.pages;
   const uint64_t granules = table.page_bytes / internal::kGranule;
@@ -97,7 +97,7 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
       continue;
     }
     const uint32_t next = EndOfHole(segment, at, end);
-    if (next == end) break;  // only addresses
+    if (next == end) break;  // no memory follows, only addresses
     BlockSnapshot hole;
     hole.address = copy.address + uint64_t{at} * internal::kGranule;
     hole.size = uint64_t{next - at} * internal::kGranule;
@@ -109,9 +109,10 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
   return copy;
 }
 
-// False, and nothing copied, if a pool was made meanwhile.
+// Returns false, and copies nothing, if a pool was made meanwhile.
 bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
-  // Not under the locks: who makes a pool adds its shard under this one.
+  // Before the locks: making a pool takes the lock of the list, and then adds a
+  // shard to the ledger.
   const std::vector<BlockPool*> pools = allocator->Pools();
   Ledger& ledger = allocator->ledger();
   const Ledger::Exclusive all(&ledger);

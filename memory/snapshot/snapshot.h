@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The snapshot of one allocator: a device's own, or a private one.
+// The snapshot of one allocator: the device's, or one of a private resource.
 
 #ifndef DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_
 #define DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_
@@ -10,7 +10,8 @@
 
 namespace devrt::internal {
 
-// Segments, events and figures of one moment; the device is left out.
+// Segments, events and statistics of one moment.  The name and the memory of
+// the device are left out.
 MemorySnapshot SnapshotOf(DeviceAllocator* allocator);
 
 }  // namespace devrt::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/memory-snapshot.md, written.
+// Writes snapshots as JSON (docs/memory-snapshot.md).
 
 #include <cinttypes>
 #include <cstdio>
@@ -41,7 +41,7 @@ std::string Address(uint64_t address) {
   return absl::StrCat("\"0x", absl::Hex(address), "\"");
 }
 
-// `before`, then the numbers between brackets.
+// Appends `before`, then the numbers in brackets.
 template <typename Format>
 void AppendList(std::string_view before, const std::vector<uint64_t>& numbers,
                 Format format, std::string* out) {

@@ -52,7 +52,7 @@ class Measurement {
   double Time(Body* body) const {
     return TimeOf([body] { body->Once(); }, effort_);
   }
-  // Why so much cannot be had, or "".
+  // Why the device cannot give so much memory, or "".
   absl::StatusOr<std::string> NoRoomFor(uint64_t bytes) const {
     DEVRT_ASSIGN_OR_RETURN(const MemoryInfo memory, device_.GetMemoryInfo());
     if (memory.free_bytes >= bytes) return std::string();
@@ -76,7 +76,7 @@ class Measurement {
     return memory.error();
   }
 
-  // The same beside few and many.
+  // One call beside few live blocks, and beside many.
   absl::Status Live() {
     constexpr size_t kFew = 1'000, kMany = 1'000'000;
     constexpr uint64_t kRoom = kMany * 512 + 64 * kMiB;
@@ -116,7 +116,7 @@ class Measurement {
     return ns;
   }
 
-  // What the cache is there for: the driver's own ways.
+  // The driver's own calls, which the cache saves.
   absl::Status Driver() {
     DEVRT_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(device_));
     MemoryFigure* const ordered =
@@ -166,7 +166,7 @@ class Measurement {
     return EmptyPinnedCache(device_.backend());
   }
 
-  // Each on a stream of its own, beside one alone.
+  // Threads with a stream each, beside one thread alone.
   absl::Status Threads() {
     DEVRT_RETURN_IF_ERROR(RunThreads<bench::Pair<bench::CachedMemory>>(
         "threads_16", "16 threads beside one, 512 B", 512));
@@ -237,8 +237,8 @@ class Measurement {
     }
     return WhileHeld(a, b);
   }
-  // The giving stream is held by a kernel meanwhile: who waited for it on the
-  // host would wait for ever.
+  // A kernel holds the giving stream meanwhile: a wait for it on the host would
+  // never end.
   absl::Status WhileHeld(const Stream& a, const Stream& b) {
     MemoryFigure* const row =
         Add("between_streams_held", "the same while the giving stream is held",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `devrt bench memory` measures, and the two forms in which it says so.
+// What `devrt bench memory` measures, and its reports as text and as JSON.
 
 #ifndef DEVRT_TOOLS_BENCH_MEMORY_FIGURES_H_
 #define DEVRT_TOOLS_BENCH_MEMORY_FIGURES_H_
@@ -16,31 +16,31 @@
 
 namespace devrt::tools {
 
-// A row.  Without a value it was not measured, and `note` says why.
+// A row.  Without a value the row was not measured, and `note` says why.
 struct MemoryFigure {
   std::string name;  // of the row in JSON
   std::string text;  // for people
   std::string unit;  // "ns", or "x": a ratio
   std::optional<double> value;
   std::optional<double> bar;
-  bool at_least = false;  // the value is to reach the bar, not to stay below
-  std::string note;       // what to know of it, or why it is not judged
-  bool judged = true;     // if there are a value and a bar
+  bool at_least = false;  // the bar is the least value, not the most
+  std::string note;       // an explanation, or why the row is not judged
+  bool judged = true;     // where the row has a value and a bar
 
   bool met() const { return at_least ? *value >= *bar : *value <= *bar; }
   bool has_verdict() const { return judged && value && bar; }
 };
 
-// What a trace took at its peaks, from an empty cache.
+// The peaks of a trace that began with an empty cache.
 struct TraceFigure {
   std::string name;
   uint64_t calls = 0;
-  std::optional<double> ns;  // of a call, once the cache is filled
+  std::optional<double> ns;  // of one call, with a filled cache
   uint64_t reserved = 0;
   uint64_t allocated = 0;
   uint64_t segments = 0;
-  std::string note;  // why it was not played
-  // The part of the peak of reserved memory that no block ever took at once.
+  std::string note;  // why the trace was not played
+  // The share of the peak of reserved memory that blocks never used together.
   double fragmentation() const {
     return reserved == 0 ? 0
                          : 1 - static_cast<double>(allocated) /
@@ -56,9 +56,9 @@ struct MemoryFigures {
   std::vector<TraceFigure> traces;
 };
 
-// Leaves the device's cache empty, at the beginning and at the end.  An error
-// of the first call that failed; what the device cannot do is a row without a
-// value.
+// Empties the device's cache at the beginning and at the end.  Returns the
+// error of the first call that failed.  A row without a value stands for what
+// the device cannot do.
 absl::StatusOr<MemoryFigures> MeasureMemory(Device device,
                                             const Effort& effort);
 

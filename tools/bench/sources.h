@@ -34,7 +34,7 @@ class FirstError {
   absl::Status error_;
 };
 
-// AllocateMemory of a stream, which outlives it.
+// AllocateMemory on one stream, which must outlive the object.
 class CachedMemory : public FirstError {
  public:
   explicit CachedMemory(devrt::StreamRef stream) : stream_(stream) {}
@@ -79,8 +79,8 @@ class ResourceMemory : public FirstError {
   devrt::StreamRef stream_;
 };
 
-// A block that one stream frees and the other gets, there and back, ordered by
-// events.  The block is so large that it has a segment of its own.
+// One stream frees a block and another stream allocates it, there and back,
+// ordered by events.  The block is so large that it has a segment of its own.
 class PassedOn : public FirstError {
  public:
   static constexpr uint64_t kBytes = 32 << 20;
@@ -96,7 +96,7 @@ class PassedOn : public FirstError {
     Note(from_.Wait(to_));
     if (same != block) ++others_;
   }
-  // How often it was another block.
+  // How often the other stream got another block.
   uint64_t others() const { return others_; }
 
  private:

@@ -19,13 +19,14 @@
 
 namespace devrt::tools {
 
-// How long a row is measured: the median of so many rounds of that length.
+// How long a row is measured: the number of rounds, whose median counts, and
+// the length of one.
 struct Effort {
   int rounds = 7;
   double round_ns = 20e6;
 };
 
-// The clock of `id`: what this thread computed, or what passed.
+// The clock `id`: processor time of this thread, or real time.
 inline double NanosecondsOf(clockid_t id) {
   timespec time = {};
   clock_gettime(id, &time);
@@ -33,14 +34,14 @@ inline double NanosecondsOf(clockid_t id) {
          static_cast<double>(time.tv_nsec);
 }
 
-// Of an odd number of them.
+// The median of an odd number of values.
 inline double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-// Nanoseconds of one call: the processor's, so that other programs count
-// little; `body` waits for nothing.  It is called some thousand times before.
+// Nanoseconds of one call of `body`, in processor time, so that other programs
+// disturb little.  `body` must not wait.  Some thousand calls warm up first.
 template <typename Body>
 double TimeOf(const Body& body, const Effort& effort) {
   const auto run = [&body](uint64_t times) {
@@ -60,8 +61,8 @@ double TimeOf(const Body& body, const Effort& effort) {
   return Median(rounds);
 }
 
-// How often all of `bodies` are called in a second of real time, one thread for
-// each; the median of the rounds.
+// Calls of all `bodies` together in a second of real time, with one thread for
+// each body: the median of the rounds.
 template <typename Body>
 double RateOf(const std::vector<Body*>& bodies, const Effort& effort) {
   constexpr uint64_t kBatch = 64;
@@ -77,7 +78,7 @@ double RateOf(const std::vector<Body*>& bodies, const Effort& effort) {
         ++ready;
         while (!go) std::this_thread::yield();
         uint64_t mine = 0;
-        do {  // at least once, however late it is let in
+        do {  // at least once, however late this thread starts
           for (uint64_t i = 0; i < kBatch; ++i) body->Once();
           mine += kBatch;
         } while (!stop.load(std::memory_order_relaxed));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The traces that traces/make_traces.py writes, in the command itself.
+// The traces that traces/make_traces.py writes, as data in the command.
 
 #ifndef DEVRT_TOOLS_BENCH_TRACES_H_
 #define DEVRT_TOOLS_BENCH_TRACES_H_
@@ -17,8 +17,8 @@ struct MemoryTrace {
   const char* name;
   const bench::TraceCall* calls;
   size_t count;
-  size_t blocks;   // numbers of blocks are below
-  size_t streams;  // likewise
+  size_t blocks;   // above the largest number of a block
+  size_t streams;  // above the largest number of a stream
 };
 
 absl::Span<const MemoryTrace> MemoryTraces();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is measured of an allocator, the same for devrt's, for c10's and for the
-// drivers': the benchmark programs and `devrt bench memory` run these.
+// Workloads for allocators: devrt's, c10's and the drivers'.  The benchmark
+// programs and `devrt bench memory` run them.
 //
 // A Memory has two functions:
 //
 //   void* New(uint64_t bytes);
 //   void Delete(void* block, uint64_t bytes);   // null is allowed
 //
-// New may fail with null, and says elsewhere why.
+// New returns null if it fails; the memory reports the reason by other means.
 
 #ifndef DEVRT_TOOLS_BENCH_WORKLOADS_H_
 #define DEVRT_TOOLS_BENCH_WORKLOADS_H_
@@ -20,7 +20,7 @@
 
 namespace bench {
 
-// One block comes and goes; another one stays, so that its segment does.
+// Allocates and frees a block.  Another block stays, so that the segment stays.
 template <typename Memory>
 class Pair {
  public:
@@ -38,8 +38,8 @@ class Pair {
   void* kept_;
 };
 
-// 64 places; one of them is freed and allocated anew, with a size to half a
-// MiB, small ones more often.
+// 64 blocks.  Each step frees one and allocates another of up to half a MiB;
+// small sizes are more frequent.
 template <typename Memory>
 class Mixed {
  public:
@@ -83,8 +83,8 @@ class Mixed {
   size_t next_ = 0;
 };
 
-// Beside so many live blocks of 512 bytes one more comes and goes or, if `any`,
-// a random one of them goes and comes back.
+// Beside many live blocks of 512 bytes, allocates and frees one more.  With
+// `any` frees a random one of them and allocates it anew.
 template <typename Memory>
 class BesideLive {
  public:
@@ -125,12 +125,12 @@ struct TraceCall {
   uint64_t bytes;
 };
 
-// Each call once, with a memory for each stream, and at the end what the trace
-// leaves alive is freed.
+// Plays each call once, with a memory for each stream.  At the end it frees the
+// blocks that the trace leaves alive.
 template <typename Memory>
 class TracePlayer {
  public:
-  // Both outlive it.
+  // Both arguments must outlive the object.
   TracePlayer(std::vector<Memory>* memories, const TraceCall* calls,
               size_t count, size_t blocks)
       : memories_(memories), calls_(calls), count_(count), live_(blocks) {}

@@ -95,7 +95,8 @@ std::string JunitCase(const cts::TestResult& result, bool verify) {
     case Outcome::kPassed:
       break;
     case Outcome::kUnexpectedPass:
-      // A failure only if waivers are verified; told in any case.
+      // Counts as a failure only if waivers are verified.  The report has it in
+      // any case.
       absl::StrAppend(&text, "      <", verify ? "failure" : "system-out", ">",
                       MarkupText(messages), "</",
                       verify ? "failure" : "system-out", ">\n");

@@ -57,7 +57,8 @@ void Progress::End(const cts::TestResult& result) {
   if (result.outcome != cts::TestResult::Outcome::kFailed) return;
   ++failed_;
   Clear();
-  // What a slot that is not written makes fail is told by the slot, at the end.
+  // A test that fails because a slot is not written appears at the end, with
+  // that slot.
   if (!failures_ || !result.unwritten.empty()) return;
   Print(FailureText(result));
   std::fflush(stdout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run of the conformance suite as it goes on: failures as they come, what is
-// running on a terminal, and an end by Ctrl-C.
+// Progress of a run of the conformance suite: prints failures as they come,
+// shows on a terminal which test is running, and lets Ctrl-C end the run.
 
 #ifndef DEVRT_TOOLS_CTS_PROGRESS_H_
 #define DEVRT_TOOLS_CTS_PROGRESS_H_
@@ -14,8 +14,8 @@
 
 namespace devrt::tools {
 
-// While one lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the
-// process.  One at a time.
+// While an object of this class lives, SIGINT, SIGTERM and SIGHUP do not end
+// the process; the object remembers them.  Only one object may live at a time.
 class Interruption {
  public:
   Interruption();
@@ -23,7 +23,7 @@ class Interruption {
   Interruption(const Interruption&) = delete;
 
   static bool Came();
-  // The exit code of a process that the signal has ended, as shells have it.
+  // 128 and the number of the signal, which is how shells report it.
   static int Code();
 
  private:
@@ -32,18 +32,18 @@ class Interruption {
 
 class Progress : public cts::Observer {
  public:
-  // `failures`: print them.
+  // `failures`: prints each failure when it comes.
   explicit Progress(bool failures);
 
   void Begin(const cts::TestInfo& test) override;
   void End(const cts::TestResult& result) override;
   bool Interrupted() override;
-  // Takes the line about what is running away.
+  // Removes the line about the running test from the terminal.
   void Clear();
 
  private:
   const bool failures_;
-  const bool terminal_;  // standard error is one
+  const bool terminal_;  // standard error is a terminal
   bool shown_ = false;
   int done_ = 0, failed_ = 0;
 };

@@ -11,7 +11,7 @@
 
 namespace devrt::tools {
 
-// One test that failed, with everything that is known of it.
+// One failed test, with all details.
 std::string FailureText(const cts::TestResult& result);
 // The conformance statement: counts, what was not run and why, waivers.
 std::string StatementText(const cts::Report& report);

@@ -19,10 +19,10 @@ using Outcome = cts::TestResult::Outcome;
 
 constexpr size_t kWidth = 80;
 constexpr size_t kCallsShown = 24;
-constexpr size_t kNamesShown = 50;  // of tests that share a reason
-constexpr size_t kFewTests = 20;    // that are named in a table
+constexpr size_t kNamesShown = 50;  // tests that share a reason
+constexpr size_t kFewTests = 20;    // so few have their names in a table
 
-// What has several lines, a program for example, keeps them as they are.
+// A text of several lines, a program for example, keeps its line breaks.
 std::string Lines(const std::vector<std::string>& lines, size_t indent) {
   std::string text;
   const std::string blanks(indent, ' ');
@@ -38,7 +38,8 @@ std::string Lines(const std::vector<std::string>& lines, size_t indent) {
   return text;
 }
 
-// What waivers and plugins that do not open are about has a column only then.
+// The columns of waivers and of tests that did not run appear only if a test
+// has such an outcome.
 bool IsShown(const cts::Report& report, Outcome outcome) {
   return report.Count(outcome) > 0 || outcome == Outcome::kPassed ||
          outcome == Outcome::kFailed || outcome == Outcome::kUnsupported ||
@@ -72,8 +73,8 @@ std::string GroupTable(const cts::Report& report) {
   return table.empty() ? "" : "\n" + table.Text(2);
 }
 
-// Slots that are not written, each with the tests that fail for want of it:
-// on a backend's first day that is most of them.
+// Slots that are not written, each with the tests that fail without it.  For a
+// new backend these are most of the tests.
 std::string UnwrittenText(const cts::Report& report) {
   if (report.unwritten.empty()) return "";
   std::map<std::string, std::vector<std::string>> tests, alone;
@@ -113,8 +114,8 @@ std::string UnwrittenText(const cts::Report& report) {
   return text;
 }
 
-// Tests that did not run, by the reason.  Where nearly none did, as with a
-// plugin that cannot be opened, their names tell nothing.
+// Tests that did not run, by reason.  If hardly any test ran, as with a plugin
+// that cannot be opened, the names are left out.
 std::string NotRunText(const cts::Report& report) {
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const cts::TestResult& result : report.results) {
@@ -169,7 +170,7 @@ std::string Verdict(const cts::Report& report) {
   return report.ExitCode() == 0 ? "PASSED" : "NOTHING RAN";
 }
 
-// How far the seed decides the verdict.
+// How far the verdict depends on the seed.
 std::string SeedText(const cts::Report& report) {
   const bool any_random =
       std::any_of(report.results.begin(), report.results.end(),
@@ -187,7 +188,7 @@ std::string SeedText(const cts::Report& report) {
       "when is not");
 }
 
-// A crash is told at once.
+// A crash is reported first.
 std::string How(const cts::TestResult& result) {
   return result.how == cts::TestResult::How::kCheck
              ? ""

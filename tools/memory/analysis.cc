@@ -23,7 +23,7 @@ bool IsShrinking(MemoryAction a) {
   return a == MemoryAction::kSegmentFree || a == MemoryAction::kSegmentUnmap;
 }
 
-// Plays the history forward from what was there before it.
+// Plays the history forward, from the memory that was in use before it.
 class Replay {
  public:
   Replay(const MemorySnapshot& snapshot, std::vector<size_t> owner_of_site,
@@ -46,7 +46,7 @@ class Replay {
   }
 
   void Apply(const MemoryEvent& e) {
-    // The clock of the host may be set back.
+    // The host's clock may have been set back.
     time_us_ = std::max(time_us_, e.time_us - snapshot_.events[0].time_us);
     switch (e.action) {
       case MemoryAction::kAlloc: {
@@ -100,8 +100,8 @@ class Replay {
     return found == first_owner_.end() ? unknown_ : found->second;
   }
 
-  // What is there at the end and did not come, and what went and did not come,
-  // was there before.
+  // Memory that the history does not allocate, but that is in use at the end or
+  // is freed, was in use before the history.
   void FindBeginning() {
     struct Seen {
       bool live;
@@ -197,7 +197,7 @@ void AddSegment(const SegmentSnapshot& s, MemoryAnalysis* a) {
   (free == s.size ? a->free_whole : a->free_split) += free;
 }
 
-// One for each name, the last one for those without.
+// One owner for each name; the last owner is for blocks without a known place.
 void NameOwners(const MemorySnapshot& snapshot, MemoryAnalysis* a) {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < snapshot.sites.size(); ++i) {
@@ -250,7 +250,7 @@ void FindPeak(const MemorySnapshot& snapshot, Replay* replay,
   replay->Restart();
 }
 
-// Largest first; those of nothing go.
+// Sorts the largest first, and removes owners without memory.
 void SortOwners(MemoryAnalysis* a) {
   std::vector<size_t> order(a->owners.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -284,7 +284,7 @@ MemoryMoment MomentOf(const Replay& replay, const std::vector<size_t>& place,
   return m;
 }
 
-// One moment a column of time, that at which most was in use.
+// One moment for each column of time: the one with the most memory in use.
 void FillTimeline(const MemorySnapshot& snapshot, Replay* replay,
                   const std::vector<size_t>& place, size_t columns,
                   MemoryAnalysis* a) {
@@ -296,7 +296,7 @@ void FillTimeline(const MemorySnapshot& snapshot, Replay* replay,
   uint64_t most = 0;
   for (const MemoryEvent& e : snapshot.events) {
     const int64_t next = (e.time_us - snapshot.events[0].time_us) / width;
-    if (column >= 0 && next > column + 1) {  // a pause: how it was all the time
+    if (column >= 0 && next > column + 1) {  // a pause, without a change
       a->timeline.push_back(MomentOf(*replay, place, series));
     }
     replay->Apply(e);

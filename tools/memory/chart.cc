@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The place of the chart, which the page's script draws, and its keys.
+// The empty chart, which the page's script draws, and its legend.
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page around the chart, the map and the tables.
+// The page around the chart, the map and the tables; and text that they share.
 
 #include <algorithm>
 
@@ -58,7 +58,7 @@ std::string Tiles(const MemoryReport& report) {
   return html + "</div>\n";
 }
 
-// All of the reserved memory in one bar.
+// The reserved memory as one bar.
 std::string Whole(const MemoryAnalysis& a) {
   if (a.reserved == 0) return "";
   struct Part {
@@ -114,7 +114,7 @@ std::string Warnings(const MemoryReport& report) {
   return html;
 }
 
-// What the script fills when a segment, and a block, is chosen.
+// Panels that the script fills when the user chooses a segment or a block.
 constexpr char kSegmentPanel[] =
     "<div id=\"segment\" hidden><div class=\"head\"><h3></h3>%s</div><svg "
     "id=\"strip\" tabindex=\"0\" role=\"img\" aria-label=\"Blocks of one "

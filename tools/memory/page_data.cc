@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the page's script is given: the blocks that lived in the history or live
-// at its end, the segments, and the events.  model.js says how each is written.
+// Data for the page's script: blocks that lived in the history or live at its
+// end, segments, and events.  model.js documents the form.
 
 #include <algorithm>
 #include <unordered_map>
@@ -26,7 +26,7 @@ struct Life {
   uint64_t stream = 0;
   uint32_t site = kNoMemorySite;
   BlockState state = BlockState::kFree;  // at the end
-  bool in_segment = false;  // the segment's blocks tell the address
+  bool in_segment = false;               // the address follows from the segment
   const BlockSnapshot* block = nullptr;
 };
 
@@ -51,13 +51,13 @@ class PageData {
     Segments();
     Events();
     json_.End();
-    // No name may end the script that holds it.
+    // "</script>" in a name must not end the script element.
     return absl::StrReplaceAll(json_.TakeLine(), {{"<", "\\u003c"}});
   }
 
  private:
-  // The life that an address stands for in the history; a new one where the
-  // events that began it were dropped.
+  // The index of the life that the event's address stands for.  Begins a life
+  // if the events before it were dropped.
   size_t Current(const MemoryEvent& e) {
     const auto [found, is_new] = current_.try_emplace(e.address, lives_.size());
     if (is_new) lives_.push_back({e.address, e.bytes, 0, e.stream});
@@ -92,7 +92,7 @@ class PageData {
     const auto ended = ended_.find(b.address);
     const auto found = current_.find(b.address);
     const bool pending = b.state == BlockState::kPending;
-    // As the history left it.
+    // True if the history ends with this block in this state.
     const bool fits = found != current_.end() &&
                       lives_[found->second].block == nullptr &&
                       (ended != ended_.end()) == pending &&
@@ -195,7 +195,7 @@ class PageData {
       json_.String(ToString(static_cast<MemoryAction>(i)));
     }
     json_.End().Key("events").BeginArray();
-    int64_t now = 0;  // the clock of the host may be set back
+    int64_t now = 0;  // the host's clock may have been set back
     for (size_t i = 0; i < snapshot_.events.size(); ++i) {
       const MemoryEvent& e = snapshot_.events[i];
       const int64_t at = std::max(now, e.time_us - snapshot_.events[0].time_us);
@@ -218,7 +218,7 @@ class PageData {
   std::vector<Life> lives_;
   std::vector<int64_t> life_of_event_;            // -1: none
   std::unordered_map<uint64_t, size_t> current_;  // by address
-  // Addresses whose block was freed; whether that is complete.
+  // Addresses of freed blocks; true if the free is complete.
   std::unordered_map<uint64_t, bool> ended_;
   std::unordered_map<const BlockSnapshot*, size_t> life_of_block_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The segments as a map, as SVG: each a bar, its blocks in the colours of their
-// owners, what is free left light.  Bars of one pool and stream stand together,
-// in rows, all of one pool to the same scale.
+// The map of segments, as SVG.  Each segment is a bar with its blocks in the
+// colours of their owners, and free blocks light.  The bars of one stream form
+// a group of rows; all groups of one pool have one scale.
 
 #include <algorithm>
 #include <cmath>
@@ -25,11 +25,11 @@ constexpr double kBar = 22;
 constexpr double kRow = 27;
 constexpr double kHeading = 26;
 constexpr double kGap = 3;
-constexpr double kLeastBar = 3;       // however small the segment
-constexpr double kLeastLargest = 30;  // the largest one
-constexpr double kLeastBlock = 1.5;   // smaller ones are drawn together
-constexpr size_t kMostRows = 24;      // of a pool
-constexpr size_t kMostGroups = 6;     // of a pool
+constexpr double kLeastBar = 3;       // width of the smallest segment
+constexpr double kLeastLargest = 30;  // least width of the largest segment
+constexpr double kLeastBlock = 1.5;   // narrower blocks are drawn as one
+constexpr size_t kMostRows = 24;      // in a pool
+constexpr size_t kMostGroups = 6;     // in a pool
 
 using Group = std::vector<const SegmentSnapshot*>;
 struct NamedGroup {
@@ -56,16 +56,17 @@ size_t RowsOf(const Group& group, double scale) {
   return rows;
 }
 
-// The largest scale at which all rows fit, or as much as is drawn of them.
+// Bytes for each unit of width: the fewest at which all rows fit, up to a limit
+// at which the largest segment is still seen.
 double ScaleOf(const std::vector<NamedGroup>& groups) {
   uint64_t largest = 1;
   for (const NamedGroup& g : groups) {
     for (const SegmentSnapshot* s : g.segments)
       largest = std::max(largest, s->size);
   }
-  // Not so large that two segments would look like a wall.
+  // So few bytes that two segments do not look like a wall ...
   double scale = static_cast<double>(largest) / (kWidth / 4);
-  // Nor so small that nothing of a segment is seen.
+  // ... and so many that blocks of a segment can be seen.
   const double most = static_cast<double>(largest) / kLeastLargest;
   for (; scale < most; scale *= 1.25) {
     size_t rows = 0;
@@ -91,7 +92,7 @@ class Map {
   }
 
  private:
-  // A group for each stream, the largest first.
+  // One group for each stream, the largest first.
   void DrawPool(bool large) {
     std::map<uint64_t, NamedGroup> by_stream;
     for (const SegmentSnapshot& s : report_.snapshot.segments) {
@@ -139,7 +140,7 @@ class Map {
     y_ += kHeading;
   }
 
-  // What a length on this map stands for.
+  // A ruler with the bytes that its length stands for.
   void Ruler(double scale) {
     uint64_t bytes = 512;
     while (static_cast<double>(bytes) / scale < 60) bytes *= 2;
@@ -153,7 +154,8 @@ class Map {
         FormatBytes(bytes));
   }
 
-  // Rows that it took; what passes `most_rows` is told in words.
+  // Returns the number of rows.  A line of text sums up segments that do not
+  // fit into `most_rows`.
   size_t DrawGroup(const Group& group, double scale, size_t most_rows) {
     size_t rows = 1;
     double x = 0;
@@ -188,7 +190,7 @@ class Map {
   }
 
   void DrawSegment(const SegmentSnapshot& s, double x, double width) {
-    uint64_t span = 0;  // holes too
+    uint64_t span = 0;  // with unmapped holes
     bool is_whole = true;
     for (const BlockSnapshot& b : s.blocks) {
       span += b.size;
@@ -206,7 +208,7 @@ class Map {
     const auto at = [&](uint64_t address) {
       return x + static_cast<double>(address - s.address) * pixel;
     };
-    // Small blocks side by side become one piece that is as dense as they are.
+    // Small neighbours become one rectangle, whose opacity is the used share.
     uint64_t begin = s.address;
     uint64_t used = 0;
     uint64_t count = 0;
@@ -266,7 +268,7 @@ class Map {
         Many(count, "small block"), Share(used, all));
   }
 
-  // `place` in its segment.
+  // `place` is the index of the block in its segment.
   void DrawBlock(const BlockSnapshot& b, ptrdiff_t place, bool is_whole,
                  double from, double to) {
     if (b.state == BlockState::kFree) {
@@ -285,7 +287,7 @@ class Map {
     } else if (b.state == BlockState::kPending) {
       what = "freed, waits for a stream";
     }
-    // A hairline between neighbours of one colour.
+    // A thin gap between neighbours of one colour.
     const double line = to - from > 4 ? 0.7 : 0;
     absl::StrAppendFormat(&svg_,
                           "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" "

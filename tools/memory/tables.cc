@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page's tables: owners, free blocks by size, all figures.
+// The page's tables: owners, free blocks by size, and statistics.
 
 #include <algorithm>
 #include <map>
@@ -26,7 +26,7 @@ double Percent(uint64_t part, uint64_t whole) {
              : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// `before` is a pale bar behind the other.
+// A bar for `part`, in front of a pale bar for `before`.
 std::string BarCell(std::string_view name, uint64_t part, uint64_t before,
                     uint64_t most) {
   std::string html = "<td class=\"bar\"><div>";
@@ -42,7 +42,7 @@ std::string BarCell(std::string_view name, uint64_t part, uint64_t before,
   return html + "</div></td>";
 }
 
-// The site's whole path, and its frames if it has any.
+// The full path of the owner's first site, and its stack frames, if any.
 std::string Details(const MemorySnapshot& s, const MemoryAnalysis& a,
                     size_t owner) {
   for (size_t i = 0; i < s.sites.size(); ++i) {
@@ -139,7 +139,7 @@ std::string Number(const std::string& key, int64_t value) {
                    : Grouped(static_cast<uint64_t>(value));
 }
 
-// "active.all" with current, peak, allocated and freed in one row.
+// One row for "active.all": its current, peak, allocated and freed.
 std::string Figures(const MemoryFigures& figures) {
   std::map<std::string, std::map<std::string, std::string>> rows;
   std::string rest;

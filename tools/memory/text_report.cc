@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kOwners = 10;
 constexpr size_t kChartColumns = 64;
 
-// In use over time, one character a column.
+// Memory in use over time, one character for each column.
 std::string Sparkline(const MemoryAnalysis& a, bool unicode) {
   static constexpr const char* kBars[] = {" ", "▁", "▂", "▃", "▄",
                                           "▅", "▆", "▇", "█"};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form that PyTorch's memory viewer opens, as its documentation describes
-// the dictionaries of a snapshot.  Of the pickle protocol only what Python
-// itself writes for such data is used.
+// A snapshot in the dictionaries that PyTorch's documentation describes,
+// written with the opcodes that Python's own pickler uses for such data.
 
 #include "tools/memory/torch_pickle.h"
 
@@ -28,7 +27,7 @@ class Pickle {
   void BeginList() { Begin(']'); }
   void EndList() { End('e'); }
   void Bool(bool value) { out_ += value ? '\x88' : '\x89'; }
-  // Each text is written once.
+  // Writes each text once, and then refers to it.
   void Text(std::string_view text) {
     const auto [found, is_new] = texts_.emplace(text, memos_);
     if (!is_new) return Recall(found->second);
@@ -52,7 +51,7 @@ class Pickle {
     } else if (value <= INT32_MAX) {
       out_ += 'J';
       Bytes(value, 4);
-    } else {  // two's complement: a leading 0 byte keeps it positive
+    } else {  // in two's complement a leading 0 byte keeps the number positive
       size_t size = 4;
       while (size < 9 && (size == 8 ? value >> 63 : value >> (8 * size - 1))) {
         ++size;
@@ -62,7 +61,7 @@ class Pickle {
       Bytes(value, size);
     }
   }
-  // What was built last can be had again with Recall.
+  // Gives the last value a number, by which Recall refers to the value.
   uint32_t Memoize() {
     out_ += '\x94';
     return memos_++;
@@ -93,7 +92,7 @@ class Pickle {
   }
   void End(char what) {
     if (out_.size() == begun_) {
-      out_.pop_back();  // empty: nothing to put in
+      out_.pop_back();  // empty: no items to add
     } else {
       out_ += what;
     }
@@ -106,7 +105,7 @@ class Pickle {
   }
 
   std::string out_;
-  size_t begun_ = 0;  // where the innermost began, if nothing ended since
+  size_t begun_ = 0;  // where the last Begin wrote, if no End came since
   std::map<std::string, uint32_t, std::less<>> texts_;
   uint32_t memos_ = 0;
 };
@@ -122,7 +121,7 @@ class TorchSnapshot {
     p_.BeginList();
     for (const SegmentSnapshot& s : snapshot_.segments) Segment(s);
     p_.EndList();
-    // One trace a device, by index.
+    // One trace for each device, by index.
     p_.Text("device_traces");
     p_.BeginList();
     for (uint64_t i = 0; i < Device(); ++i) {
@@ -141,7 +140,7 @@ class TorchSnapshot {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint64_t kMostDevices = 1024;
 
-  // Of "cuda:1".
+  // The index of the device: 1 for "cuda:1".
   uint64_t Device() const {
     const size_t colon = snapshot_.device.rfind(':');
     uint64_t index = 0;
@@ -164,7 +163,7 @@ class TorchSnapshot {
     p_.EndDict();
   }
 
-  // Each site's list once.
+  // Writes the frames of each site once.
   void Frames(uint32_t site) {
     p_.Text("frames");
     if (site >= frames_.size()) {
@@ -233,7 +232,7 @@ class TorchSnapshot {
   void Event(const MemoryEvent& e) {
     p_.BeginDict();
     p_.Field("action", ToString(e.action));
-    // Of a request that failed there is no address, but what was free.
+    // A failed request has no address; PyTorch has the free memory instead.
     if (e.action == MemoryAction::kOutOfMemory) {
       p_.Field("device_free", 0);
     } else {
@@ -247,7 +246,7 @@ class TorchSnapshot {
   }
 
   const MemorySnapshot& snapshot_;
-  std::vector<uint32_t> frames_;  // their memos
+  std::vector<uint32_t> frames_;  // the memo of each site, or kNone
   Pickle p_;
 };
 

@@ -38,7 +38,7 @@ const LinkWords& WordsOf(LinkKind kind) {
   return kLinks[static_cast<size_t>(kind)];
 }
 
-// The file's first line; empty if there is none.
+// The first line of the file; empty if there is no such file.
 std::string Line(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
@@ -46,7 +46,8 @@ std::string Line(const fs::path& file) {
   return line;
 }
 
-// Of a KFD file with lines of a name and a number; 0 if it is not there.
+// The number after `name` in a KFD file, whose lines are a name and a number; 0
+// if the file lacks it.
 uint64_t Property(const fs::path& file, const std::string& wanted) {
   std::ifstream in(file);
   std::string name;
@@ -57,7 +58,8 @@ uint64_t Property(const fs::path& file, const std::string& wanted) {
   return 0;
 }
 
-// Subfolders of a folder whose names begin so; none if it cannot be read.
+// Subfolders whose names begin with `prefix`; empty if the folder cannot be
+// read.
 std::set<fs::path> Folders(const fs::path& folder, const std::string& prefix) {
   std::set<fs::path> found;
   std::error_code error;
@@ -78,8 +80,8 @@ std::set<fs::path> Folders(const fs::path& folder, const std::string& prefix) {
 const char* LinkCode(LinkKind kind) { return WordsOf(kind).code; }
 const char* LinkMeaning(LinkKind kind) { return WordsOf(kind).meaning; }
 
-// The four functions of libnvidia-ml that say whether two GPUs have an NVLink,
-// as nvml.h declares them.
+// The four functions of libnvidia-ml that tell if two GPUs have an NVLink,
+// declared as in nvml.h.
 struct MachineLinks::Nvml {
   using Handle = void*;
   static constexpr int kNvlinkCapability = 2;  // NVML_P2P_CAPS_INDEX_NVLINK
@@ -88,7 +90,7 @@ struct MachineLinks::Nvml {
   int (*handle)(const char* address, Handle* device);
   int (*p2p_status)(Handle, Handle, int capability, int* status);
 
-  // nullptr if the library is not there or does not answer.
+  // nullptr if the library is missing or does not answer.
   static Nvml* Open() {
     void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return nullptr;
@@ -129,7 +131,7 @@ MachineLinks::~MachineLinks() {
   delete nvml_;
 }
 
-// The kernel's driver of AMD's GPUs has a graph of nodes and their links.
+// Linux's driver for AMD GPUs lists nodes and their links.
 void MachineLinks::ReadXgmi() {
   constexpr uint64_t kXgmi = 11;  // HSA_IOLINK_TYPE_XGMI
   const std::set<fs::path> nodes =
@@ -173,7 +175,7 @@ LinkKind MachineLinks::Between(const std::string& address,
   const PciPlace a = PlaceOf(address);
   const PciPlace b = PlaceOf(other);
   if (a.path.empty() || b.path.empty()) return LinkKind::kUnknown;
-  // Below the host bridge, "pci0000:15", stand the bridges on the way.
+  // The path has the host bridge, "pci0000:15", and then the bridges below it.
   const fs::path first(a.path);
   const fs::path second(b.path);
   auto [left, right] =

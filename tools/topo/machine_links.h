@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What joins two devices of this machine, as Linux and NVIDIA's management
-// library tell it: NUMA nodes, PCIe, XGMI and NVLink.
+// Links between devices of this machine, from Linux and NVIDIA's management
+// library: NUMA nodes, PCIe, XGMI and NVLink.
 
 #ifndef DEVRT_TOOLS_TOPO_MACHINE_LINKS_H_
 #define DEVRT_TOOLS_TOPO_MACHINE_LINKS_H_
@@ -18,24 +18,24 @@ enum class LinkKind {
   kSimulated,
   kNvlink,
   kXgmi,
-  kPcieSwitch,  // without the host bridge
+  kPcieSwitch,  // through switches, not through the host bridge
   kHostBridge,
-  kNode,    // two host bridges of one NUMA node
+  kNode,    // two host bridges in one NUMA node
   kSystem,  // two NUMA nodes
 };
 
-// "NV", "PXB": as short as a column of the matrix.
+// "NV", "PXB": a short name for the matrix.
 const char* LinkCode(LinkKind kind);
 // "over NVLink"
 const char* LinkMeaning(LinkKind kind);
 
 struct PciPlace {
-  std::string path;    // of the device below the host bridge; empty: unknown
-  int numa_node = -1;  // -1: not told
-  std::string cpus;    // "0-47": those near to it
+  std::string path;    // from the host bridge to the device; empty: unknown
+  int numa_node = -1;  // -1: unknown
+  std::string cpus;    // "0-47": the processors near the device
 };
 
-// `address` of all functions is that of a PCI function, "0000:18:00.0".
+// Every `address` is the address of a PCI function, "0000:18:00.0".
 class MachineLinks {
  public:
   explicit MachineLinks(std::string sysfs = "/sys");
@@ -44,12 +44,12 @@ class MachineLinks {
   MachineLinks& operator=(const MachineLinks&) = delete;
 
   PciPlace PlaceOf(const std::string& address) const;
-  // The fastest of the links that are known.
+  // The fastest known link.
   LinkKind Between(const std::string& address, const std::string& other) const;
 
-  // Of the machine; 0: Linux tells nothing of them.
+  // The number of NUMA nodes; 0: Linux lists none.
   int numa_nodes() const { return numa_nodes_; }
-  // Whether NVIDIA's library answers, without which no NVLink is seen.
+  // True if NVIDIA's library answers.  Without it no NVLink is found.
   bool sees_nvlink() const { return nvml_ != nullptr; }
 
  private:
@@ -58,7 +58,7 @@ class MachineLinks {
 
   const std::string sysfs_;
   int numa_nodes_ = 0;
-  std::set<std::pair<std::string, std::string>> xgmi_;  // addresses
+  std::set<std::pair<std::string, std::string>> xgmi_;  // pairs of addresses
   Nvml* nvml_;
 };
 

@@ -16,7 +16,7 @@
 namespace devrt::tools {
 namespace {
 
-// NONBLOCK: a pipe that nobody reads must not hold us up.
+// NONBLOCK: opening a pipe without a reader must not wait.
 constexpr int kFlags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 absl::Status CannotWrite(const std::string& path, const char* why) {
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(
   int fd = open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0666);
   const bool made = fd >= 0;
   if (!made && errno == EEXIST) fd = open(path.c_str(), kFlags);
-  // A link that leads to nothing yet.
+  // The path may be a link to a file that does not exist yet.
   if (fd < 0 && errno == ENOENT)
     fd = open(path.c_str(), kFlags | O_CREAT, 0666);
   if (fd < 0) {
@@ -68,12 +68,12 @@ absl::Status OutputFile::Write(const std::string& text) {
   const auto failed = [](int error) {
     return absl::DataLossError(std::strerror(error));
   };
-  // Errors, not the end of this program.
+  // Write errors must not end the process.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   struct stat before;
   if (is_file_ && !text.empty() && fstat(fd_, &before) == 0) {
-    // All of the room first: what is there is overwritten only if that works.
+    // Reserve the room first, so that a full disk leaves the old text intact.
     const int error = posix_fallocate(fd_, 0, static_cast<off_t>(text.size()));
     if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
       (void)!ftruncate(fd_, before.st_size);
@@ -89,7 +89,7 @@ absl::Status OutputFile::Write(const std::string& text) {
   if (is_file_ && ftruncate(fd_, static_cast<off_t>(text.size())) != 0) {
     return failed(errno);
   }
-  made_ = false;  // it stays
+  made_ = false;  // the destructor keeps the file
   return absl::OkStatus();
 }
 

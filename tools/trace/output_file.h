@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file that a trace goes to: opened before the program is run, written
-// after it, and as it was before if there is nothing to write.
+// The file for a trace.  It is opened before the traced program runs and
+// written after it.  Without a trace the file stays as it was.
 
 #ifndef DEVRT_TOOLS_TRACE_OUTPUT_FILE_H_
 #define DEVRT_TOOLS_TRACE_OUTPUT_FILE_H_
@@ -16,21 +16,21 @@ namespace devrt::tools {
 
 class OutputFile {
  public:
-  // Opens `path`, or makes it, but changes nothing.  INVALID_ARGUMENT, naming
-  // it, for what cannot be written to, what is no file, pipe or character
-  // device, and a pipe that nobody reads.
+  // Opens the file, or makes it, and does not change its contents.
+  // INVALID_ARGUMENT, with the path, if it cannot be written, is neither a file
+  // nor a pipe nor a character device, or is a pipe without a reader.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Open(
       const std::string& path);
-  // Removes a file that it made and that was not written.
+  // Removes the file if Open made it and Write did not succeed.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Whether `fd` is the same file.
+  // Returns true if `fd` is this file.
   bool IsAlso(int fd) const;
 
-  // Puts `text` in the place of all that was in the file.  DATA_LOSS if it
-  // cannot, as on a full disk; a file then keeps what it had.
+  // Replaces the contents of the file by `text`.  DATA_LOSS if that fails; if
+  // the disk is full, the file keeps its contents.
   absl::Status Write(const std::string& text);
 
  private:

@@ -21,8 +21,8 @@ using trace::FileHeader;
 using trace::Record;
 using trace::RingHeader;
 
-// Not through a mapping: to look into a hole of a full disk, or behind the end
-// of a file that somebody has cut, would end this program.
+// Reads, and maps nothing: access to a hole of a full disk, or behind the end
+// of a file that was truncated, would end the process.
 bool ReadAt(int fd, uint64_t offset, void* to, uint64_t size) {
   auto* at = static_cast<char*>(to);
   while (size > 0) {
@@ -50,7 +50,7 @@ bool ReadRing(int fd, const FileHeader& header, uint32_t index,
               kept * sizeof(Record))) {
     return false;
   }
-  // The oldest first.
+  // Put the oldest record first.
   const auto oldest =
       static_cast<ptrdiff_t>(written > size ? written % size : 0);
   std::rotate(records.begin(), records.begin() + oldest, records.end());
@@ -85,7 +85,7 @@ absl::StatusOr<TraceData> ReadTrace(int fd) {
         absl::StrCat("it cannot be examined: ", std::strerror(errno)));
   }
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (S_ISREG(info.st_mode) && size == 0) return TraceData();  // nobody wrote
+  if (S_ISREG(info.st_mode) && size == 0) return TraceData();  // no records
   if (!S_ISREG(info.st_mode) || size < trace::kPage) {
     return absl::InvalidArgumentError("it is not a file of the trace layer");
   }

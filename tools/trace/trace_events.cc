@@ -21,7 +21,8 @@ namespace {
 using layer::CallId;
 using trace::Record;
 
-// Streams are no process's main thread, which has the process's number.
+// The number of the first stream's track.  A track with the number of its
+// process would look like the main thread.
 constexpr uint64_t kFirstStream = 1001;
 
 bool Is(const Record& r, CallId id) {
@@ -68,7 +69,7 @@ class Writer {
   }
 
  private:
-  // Backend, and a stream as its records name it.
+  // The backend, and the stream by the handle in its records.
   using StreamKey = std::tuple<uint8_t, uint64_t>;
   using OpKey = std::tuple<uint8_t, uint64_t, uint64_t>;
   struct Track {
@@ -79,7 +80,7 @@ class Writer {
     double begin, end;
   };
   struct ClockOf {
-    bool simulator = false;  // whether it tells what waited for what
+    bool simulator = false;  // it records what waited for what
     bool is_virtual = false;
   };
 
@@ -101,7 +102,7 @@ class Writer {
         s.name, " of ",
         s.device == 0xff ? Backend(s.backend) : Device(s.backend, s.device));
   }
-  // Microseconds.  Virtual time counts from the machine's start.
+  // In microseconds.  Virtual time counts from the start of the simulator.
   double Time(const Record& r, uint64_t ns) const {
     const uint64_t zero = clock(r.backend).is_virtual ? 0 : data_.start_ns;
     return static_cast<double>(static_cast<int64_t>(ns - zero)) / 1000;
@@ -112,8 +113,8 @@ class Writer {
     json_.Key("pid").Unsigned(track.process);
     json_.Key("tid").Unsigned(track.thread);
   }
-  // Ends the event.  Each is made text at once: a million of them would take a
-  // gigabyte as values.
+  // Ends the event, and makes text of it at once: a million events as JSON
+  // values would take a gigabyte.
   void Finish() {
     json_.End();
     absl::StrAppend(&events_, events_.empty() ? "" : ",\n", json_.TakeLine());
@@ -145,15 +146,16 @@ class Writer {
 
   // ---- Places ----
 
-  // Of the host on a backend's clock, or (device + 1) of one of its devices.
-  // Those of a clock stand together, the host first.
+  // The process of the trace for the host on a backend's clock (`part` 0) or
+  // for a device (`part` is its index + 1).  Viewers show the processes of one
+  // clock together, the host first.
   uint64_t Process(uint8_t backend, uint64_t part) {
     const bool is_virtual = clock(backend).is_virtual;
     const uint64_t group = is_virtual ? backend + uint64_t{1} : 0;
     const std::tuple<uint64_t, uint8_t, uint64_t> key(
         group, part == 0 ? uint8_t{0} : backend, part);
     const uint64_t next = processes_.size();
-    // The host's own number, and 1, 2, ... for others, but not that one.
+    // The host has its real number; the others have 1, 2, ... without that.
     const auto [process, is_new] =
         processes_.try_emplace(key, part == 0 && !host_has_number_ ? data_.pid
                                     : next < data_.pid             ? next + 1
@@ -211,7 +213,7 @@ class Writer {
       json_.Key("backend").String(Backend(r.backend));
     }
     if (r.stream != 0) {
-      // It has its meaning when the call that makes it is over.
+      // The handle names the new stream only after the call.
       Record named = r;
       if (Is(r, CallId::stream_create)) named.begin_ns = r.end_ns;
       json_.Key("stream").String(StreamName(names_.StreamOfCall(named)));
@@ -275,7 +277,7 @@ class Writer {
     if (source == ops_.end() || target == ops_.end()) return;
     const Place& s = source->second;
     ++summary_->waits;
-    // Inside the slice, so that viewers find it.
+    // Viewers attach an arrow to the slice around its time.
     Arrow("waits for", "wait", s.track, std::max(s.begin, s.end - 0.001),
           target->second);
   }
@@ -293,7 +295,7 @@ class Writer {
     }
   }
 
-  // Where no simulator tells what waited for what: from the order of the calls.
+  // Without a simulator, the order of the calls tells what waited for what.
   void HostOrder() {
     std::vector<const Record*> calls;
     for (const TraceThread& thread : data_.threads) {
@@ -305,7 +307,7 @@ class Writer {
                      [](const Record* a, const Record* b) {
                        return a->begin_ns < b->begin_ns;
                      });
-    std::map<StreamKey, uint64_t> last;  // number of the last operation
+    std::map<StreamKey, uint64_t> last;  // the number of the last operation
     std::map<std::pair<uint8_t, uint64_t>, OpKey> events;
     std::map<StreamKey, std::vector<OpKey>> waits;
     for (const Record* const r : calls) {
@@ -332,11 +334,11 @@ class Writer {
   TraceNames names_;
   std::string program_;
   JsonWriter json_;     // the event being written
-  std::string events_;  // those before, as text
+  std::string events_;  // the events before it, as text
   std::vector<ClockOf> clocks_;
   bool host_has_number_ = false;
   std::map<std::tuple<uint64_t, uint8_t, uint64_t>, uint64_t> processes_;
-  std::set<std::pair<uint64_t, uint64_t>> named_;  // threads of the host
+  std::set<std::pair<uint64_t, uint64_t>> named_;  // named host threads
   std::map<size_t, uint64_t> stream_threads_;
   std::map<OpKey, Place> ops_;
 };

@@ -13,23 +13,24 @@ namespace {
 using layer::CallId;
 using trace::Record;
 
-// What a simulator answers as the native handle of every thread's own stream;
-// those of default streams are below it.
+// A simulator's native handle for the per-thread default stream.  Handles of
+// other default streams are below it.
 constexpr uint64_t kNativePerThread = 2;
-// Record::stream_number of all default streams; those above are of one stream.
+// Record::stream_number of all default streams.  A larger number belongs to one
+// stream.
 constexpr uint32_t kDefaultNumber = 1;
-// Nanoseconds that the layer may convert a time of a threaded simulator too
-// early by; see Clock::Align.
+// The layer may convert a time of a threaded simulator to one that is too early
+// by so many nanoseconds; see Clock::Align.
 constexpr uint64_t kEarly = 500;
-// So many calls of one stream may be under way at once, one a thread.
+// The most threads that call one stream at once.
 constexpr int kMostAtOnce = 64;
 
 bool Is(const Record& r, CallId id) {
   return r.call == static_cast<uint8_t>(id);
 }
 
-// Whether the call puts an operation into its stream.  A wait does so only in
-// a simulator's default streams.
+// Returns true if the call submits an operation to its stream.  A wait for an
+// event does so only in a simulator's default streams.
 bool Submits(const Record& r, const TraceNames::Stream& stream) {
   return r.status == 0 && !Is(r, CallId::stream_create) &&
          !Is(r, CallId::stream_destroy) && !Is(r, CallId::stream_query) &&
@@ -108,7 +109,7 @@ TraceNames::TraceNames(const TraceData& data) {
     if (!Submits(*call.record, streams_[stream])) continue;
     submissions_[streams_[stream].group].push_back({call, stream});
   }
-  // Of a stream whose creation was overwritten, operations know the device.
+  // If the record of a creation was overwritten, operations tell the device.
   for (const Record& r : data.device) {
     if (r.call != trace::kDeviceOp || r.stream_number <= kDefaultNumber) {
       continue;
@@ -175,7 +176,7 @@ void TraceNames::NoteStream(const Record& r) {
       stream = DefaultStream(r.backend, r.device);
       break;
     case DEVRT_STREAM_PER_THREAD:
-      // A thread gets its handle again when it asks again.
+      // A thread that asks again gets the handle that it has.
       stream = !meanings.empty() && streams_[meanings.back().second].per_thread
                    ? meanings.back().second
                    : NextPerThread(r.backend, r.device);
@@ -191,7 +192,7 @@ void TraceNames::NoteStream(const Record& r) {
       break;
     }
     default:
-      // Until a call tells the program's number.
+      // The name until a call tells the number of the program.
       stream = NewStream(r.backend, r.device,
                          Numbered("unnumbered stream", r.backend, r.device));
   }
@@ -207,8 +208,8 @@ size_t TraceNames::NumberedStream(const Record& r,
       !streams_[*known].is_default) {
     found->second = *known;
   } else {
-    // Another stream of the program's on the same stream of the backend: the
-    // one before is gone, or the program adopted the stream.
+    // The handle now belongs to another stream of the program: the stream
+    // before it was destroyed, or the program adopted the native stream.
     Stream stream;
     if (known.has_value()) stream = streams_[*known];
     stream.backend = r.backend;
@@ -219,7 +220,7 @@ size_t TraceNames::NumberedStream(const Record& r,
   stream.name =
       absl::StrCat(stream.per_thread ? "per-thread default stream " : "stream ",
                    r.stream_number - kDefaultNumber);
-  stream.group = found->second;  // the number tells its operations apart
+  stream.group = found->second;  // its operations have the number
   return found->second;
 }
 
@@ -229,7 +230,7 @@ size_t TraceNames::StreamOfCall(const Record& r) {
   if (r.stream_number > kDefaultNumber) {
     const size_t streams = streams_.size();
     const size_t stream = NumberedStream(r, known);
-    // Later calls may come without the number.
+    // Later records of the handle may lack the number.
     if (streams_.size() != streams) {
       auto& meanings = stream_handles_[handle];
       meanings.insert(std::upper_bound(meanings.begin(), meanings.end(),
@@ -239,7 +240,7 @@ size_t TraceNames::StreamOfCall(const Record& r) {
     return stream;
   }
   if (known.has_value()) return *known;
-  // The record of its creation was overwritten.
+  // The record of the creation was overwritten.
   const size_t stream =
       NewStream(r.backend, 0xff, Numbered("older stream", r.backend, 0xff));
   auto& meanings = stream_handles_[handle];
@@ -249,7 +250,7 @@ size_t TraceNames::StreamOfCall(const Record& r) {
 
 std::string TraceNames::EventOfCall(const Record& r) {
   const Handle handle(r.backend, r.object);
-  // Its call ended before it was known.
+  // event_create has the handle only at its end.
   const uint64_t when = Is(r, CallId::event_create) ? r.end_ns : r.begin_ns;
   std::optional<size_t> event = Look(event_handles_, handle, when);
   if (!event.has_value()) {
@@ -272,8 +273,10 @@ std::optional<TraceNames::Submission> TraceNames::Submitter(size_t group,
   std::vector<Submission>& all = found->second;
   const uint64_t when = op.total;
   const uint64_t latest = when + (converted_.count(op.backend) ? kEarly : 0);
-  // Operations of a stream come in order: the first call under way then that
-  // has none yet, unless one had just begun; else one that submits several.
+  // Operations of a stream come in order.  So the submitter is the first call
+  // that was running then and has no operation yet, but a call that began at
+  // that very time goes before it.  If all have operations, a call submits
+  // several.
   Submission* best = nullptr;
   auto at = std::upper_bound(all.begin(), all.end(), latest,
                              [](uint64_t time, const Submission& s) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the handles in a trace stand for: "stream 2" of a device, "event 7"; and
-// which call submitted an operation.  A handle is used again when its object is
-// gone, so that each look-up says when.  A stream has the number that the
-// program knows it by, where the records tell that number.
+// Names for the handles in a trace, "stream 2" and "event 7", and the call that
+// submitted each operation.  A backend uses a handle again after its object is
+// gone, and so each look-up takes a time.  A stream has its number in the
+// program, if the records tell that number.
 
 #ifndef DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
 #define DEVRT_TOOLS_TRACE_TRACE_NAMES_H_
@@ -22,7 +22,7 @@
 
 namespace devrt::tools {
 
-// A call's code, by its place in layer::CallId.
+// These take a value of layer::CallId.
 bool IsEventCall(uint8_t call);
 bool IsMemoryCall(uint8_t call);
 
@@ -32,10 +32,10 @@ class TraceNames {
     uint8_t backend = 0;
     uint8_t device = 0xff;  // 0xff: unknown
     std::string name;       // "stream 2", "default stream"
-    uint32_t number = 0;    // Record::stream_number; 0: no record has told it
-    // Operations of streams with one number here may come from each other's
-    // calls: without the program's numbers a simulator tells no two threads'
-    // default streams apart.
+    uint32_t number = 0;    // Record::stream_number; 0: unknown
+    // An operation is matched with calls on any stream of its group: without
+    // the program's numbers, the simulator's records do not tell the per-thread
+    // default streams of two threads apart.
     size_t group = 0;
     bool per_thread = false;
     bool is_default = false;
@@ -48,18 +48,18 @@ class TraceNames {
   explicit TraceNames(const TraceData& data);
 
   const Stream& stream(size_t index) const { return streams_[index]; }
-  // The stream that a call names.
+  // The stream of a call.
   size_t StreamOfCall(const trace::Record& call);
-  // The stream of a kDeviceOp, and the call that submitted it, if there is a
-  // record of that.  To be asked in the order of the records.
+  // The stream of a kDeviceOp, and the call that submitted it, if that call has
+  // a record.  Must be called in the order of the records.
   std::pair<size_t, std::optional<Call>> OfOperation(const trace::Record& op);
-  // For kSimulatorStream.
+  // Takes a record kSimulatorStream.
   void NoteSimulatorStream(const trace::Record& record);
   std::string EventOfCall(const trace::Record& call);
 
  private:
-  using Handle = std::pair<uint8_t, uint64_t>;  // backend and its handle
-  // From a moment on a handle stands for the object of that index.
+  using Handle = std::pair<uint8_t, uint64_t>;  // the backend and its handle
+  // From each time on, the handle stands for the object with that index.
   using Meanings = std::map<Handle, std::vector<std::pair<uint64_t, size_t>>>;
   struct Submission {
     Call call;
@@ -72,25 +72,25 @@ class TraceNames {
   size_t NewStream(uint8_t backend, uint8_t device, std::string name);
   size_t DefaultStream(uint8_t backend, uint8_t device);
   size_t NextPerThread(uint8_t backend, uint8_t device);
-  // The stream that the program numbers as `r` says.  `known` is what the
-  // handle in `r` stands for so far.
+  // The stream with the program's number in `r`.  `known` is the stream that
+  // the handle in `r` has stood for so far.
   size_t NumberedStream(const trace::Record& r, std::optional<size_t> known);
   std::string Numbered(const char* kind, uint8_t backend, uint8_t device);
   void NoteStream(const trace::Record& created);
-  // That of the call which submitted `op` to a stream of the group.
+  // The call that submitted `op` to a stream of the group.
   std::optional<Submission> Submitter(size_t group, const trace::Record& op);
 
-  std::set<uint8_t> converted_;  // backends whose times may be a bit early
+  std::set<uint8_t> converted_;  // backends with times that may be early
   std::vector<Stream> streams_;
   Meanings stream_handles_;
   Meanings event_handles_;
   std::map<std::pair<uint8_t, uint32_t>, size_t> numbered_streams_;
-  std::map<uint8_t, size_t> events_;  // made, by backend
+  std::map<uint8_t, size_t> events_;  // events so far, by backend
   std::map<std::pair<uint8_t, uint8_t>, size_t> default_streams_;
   std::map<std::pair<uint8_t, uint8_t>, size_t> per_thread_groups_;
   std::map<std::tuple<std::string, uint8_t, uint8_t>, size_t> numbers_;
   std::map<size_t, std::vector<Submission>> submissions_;  // by group
-  // By the simulator's number; for streams without a number of the program's.
+  // By the simulator's number, for streams without a number in the program.
   std::map<Handle, trace::Record> simulator_streams_;
   std::map<Handle, size_t> known_simulator_streams_;
 };

@@ -43,7 +43,7 @@ void HandleSignals() {
   action.sa_flags = SA_RESTART;
   for (const int signal : kForwarded) {
     struct sigaction before;
-    // What nohup ignores stays ignored, here as in the program.
+    // A signal that nohup ignores stays ignored, as in the program.
     if (sigaction(signal, nullptr, &before) == 0 &&
         before.sa_handler != SIG_IGN) {
       sigaction(signal, &action, nullptr);
@@ -59,7 +59,7 @@ std::string LayersWithTrace() {
                                               : absl::StrCat("trace,", others);
 }
 
-// Never returns; tells `errors` why there is no program.
+// Becomes the program.  If that fails, writes errno to `errors` and exits.
 [[noreturn]] void Become(const std::vector<std::string>& words, int errors) {
   std::vector<char*> argv;
   for (const std::string& word : words) {
@@ -74,7 +74,7 @@ std::string LayersWithTrace() {
 
 TracedProgram Wait(pid_t program, int errors) {
   TracedProgram result;
-  // Ends when the program runs: the other end is closed then.
+  // Returns when the program runs, since that closes the other end.
   while (read(errors, &result.cannot_be_run, sizeof(int)) < 0 &&
          errno == EINTR) {
   }
@@ -83,7 +83,7 @@ TracedProgram Wait(pid_t program, int errors) {
              0 &&
          errno == EINTR) {
   }
-  // Not to be forwarded to whoever gets its number next.
+  // Block signals: the number of the program may soon be that of another one.
   const sigset_t all = AllFour();
   sigprocmask(SIG_BLOCK, &all, nullptr);
   int status = 0;
@@ -103,7 +103,7 @@ absl::StatusOr<TracedProgram> RunTraced(const std::vector<std::string>& words,
                                         int ring) {
   const std::string file = absl::StrFormat("/proc/%d/fd/%d", getpid(), ring);
   const std::string layers = LayersWithTrace();
-  // What arrives meanwhile waits until there is a program to get it.
+  // Signals that arrive before the fork wait until the program can get them.
   const sigset_t all = AllFour();
   sigset_t before;
   int errors[2];
