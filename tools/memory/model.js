@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page knows of the snapshot (page_data.cc has the form), without the
-// page: tests/tools/memory_model_test.py looks at this alone.
+// The data of the snapshot, which page_data.cc writes, and questions about it.
+// Does not use the page, so that tests/tools/memory_model_test.py can run it.
 var MemoryModel = (function () {
   "use strict";
 
@@ -15,11 +15,11 @@ var MemoryModel = (function () {
   function time(us) { return scaled(us, 1000, ["us", "ms", "s"]); }
   function count(n) { return String(n).replace(/\B(?=(\d{3})+$)/g, ","); }
 
-  // data.lives: [address or 0, size, requested, stream, site, state]; 0: where
-  // its segment's blocks say.  data.segments: [address, size, stream, large,
-  // expandable, blocks]; a block is the index of a life, [size] if it is free,
-  // [size, 1] if nothing is behind it.  data.events: [microseconds since the
-  // last, action, bytes, life or address].
+  // data.lives: [address, size, requested, stream, site, state]; address 0: it
+  // follows from the blocks of the segment.  data.segments: [address, size,
+  // stream, large, expandable, blocks]; a block is the index of a life, [size]
+  // if it is free, [size, 1] if it is unmapped.  data.events: [microseconds
+  // since the event before, action, bytes, life or address].
   function Model(data) {
     var self = this;
     this.data = data;
@@ -60,7 +60,7 @@ var MemoryModel = (function () {
     this.duration = Math.max(1, now);
   }
 
-  // Addresses have up to 64 bits, numbers 53.
+  // Addresses have up to 64 bits; numbers are exact up to 53 bits.
   function address(base, offset) {
     return (BigInt("0x" + base) + BigInt(offset)).toString(16);
   }
@@ -111,9 +111,9 @@ var MemoryModel = (function () {
     }
   };
 
-  // The time from `from` to `to` in `n` columns.  Each has the moment in it at
-  // which most was in use, the most that was in use or waiting, and the most
-  // that was reserved: nothing that is shorter than a column is lost.
+  // The time from `from` to `to` in `n` columns.  A column has its moment with
+  // the most memory in use, the most memory in use or pending, and the most
+  // reserved memory, so that it shows peaks that are shorter than a column.
   Model.prototype.columns = function (from, to, n) {
     var state = new State(this.data.base), events = this.data.events;
     var width = (to - from) / n, result = [], i = 0;
@@ -142,8 +142,8 @@ var MemoryModel = (function () {
     return result;
   };
 
-  // Blocks that were in use at a moment, the largest first; of one owner's
-  // colour, or of all.
+  // Blocks that were in use at a moment, the largest first: of the owners with
+  // one colour, or of all.
   Model.prototype.alive = function (us, series) {
     var last = this.after(us), model = this;
     return this.lives.filter(function (l) {
@@ -153,7 +153,7 @@ var MemoryModel = (function () {
     }).sort(function (a, b) { return b.size - a.size; });
   };
 
-  // Places of the events from `from` to `to`, of one block or of all.
+  // Indices of the events from `from` to `to`, of one block or of all.
   Model.prototype.eventsBetween = function (from, to, life) {
     var found = [], end = this.after(to);
     for (var i = 0; i < end; i++) {
@@ -164,7 +164,7 @@ var MemoryModel = (function () {
     return found;
   };
 
-  // [what, value] of what is known about a block in use, or gone.
+  // Details of a block in use, or of a freed one, as pairs [name, value].
   Model.prototype.describe = function (life) {
     var model = this;
     function at(event) { return time(model.times[event]); }
@@ -214,12 +214,12 @@ var MemoryModel = (function () {
     }
     return (block.hole ? "nothing behind it: " : "free: ") + bytes(block.size);
   };
-  // The blocks beside one in its segment; undefined where it ends.
+  // The neighbours of a block in its segment; undefined at the ends.
   Model.prototype.neighbours = function (segment, place) {
     return [segment.blocks[place - 1], segment.blocks[place + 1]];
   };
 
-  // Round numbers for an axis, at most `most` of them.
+  // The step of round numbers for an axis with at most `most` of them.
   function timeStep(span, most) {
     for (var step = 1; ; step *= 10) {
       for (var k = 0; k < 3; k++) {

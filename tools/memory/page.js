@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page does: the chart, what is under the pointer, the chosen block,
-// zoom and the list of events.  model.js has what is known.
+// The page: chart, map, tooltip, chosen block, zoom and list of events.  model.js
+// has the data.
 if (typeof document !== "undefined") (function () {
   "use strict";
   var M = MemoryModel;
@@ -27,7 +27,7 @@ if (typeof document !== "undefined") (function () {
     return series + 1 < model.series ? "o" + series : "others";
   }
 
-  // ---- What is under the pointer ----
+  // ---- The tooltip ----
 
   var tip = byId("tip");
   function show(event, text) {
@@ -68,7 +68,7 @@ if (typeof document !== "undefined") (function () {
 
   // ---- The chosen block ----
 
-  var chosen = null;  // {segment, place, life}; only life where it is gone
+  var chosen = null;  // {segment, place, life}; a freed block has life only
   function choose(segment, place, life) {
     chosen = { segment: segment, place: place, life: life };
     showBlock();
@@ -211,7 +211,7 @@ if (typeof document !== "undefined") (function () {
        block.offset + block.size <= stripView.to));
     shownSegment = segment;
     if (known) return drawStrip();
-    // So near that the block can be seen between its neighbours.
+    // Zoom in until the block can be seen between its neighbours.
     if (block && block.size * 40 < segment.span) {
       stripView.set(block.offset - block.size * 10,
         block.offset + block.size * 11);
@@ -239,7 +239,7 @@ if (typeof document !== "undefined") (function () {
       var x = Math.max(0, stripView.x(b.offset));
       var end = Math.min(width, stripView.x(b.offset + b.size));
       var is = chosen && chosen.segment === shownSegment && chosen.place === i;
-      // Of many in one pixel the first stands for them.
+      // The first of many blocks in one pixel stands for all.
       if (end < drawn + 0.5 && !is) continue;
       drawn = end;
       draw(strip, "rect", { x: x, y: is ? 2 : 5, height: is ? 34 : 28,
@@ -270,7 +270,7 @@ if (typeof document !== "undefined") (function () {
     chart.textContent = "";
     chartView.left = left;
     chartView.right = right;
-    // A column a pixel of the screen, or finer.
+    // At least one column for each pixel of the screen.
     var n = Math.ceil((right - left) * Math.max(1, devicePixelRatio || 1));
     columns = model.columns(chartView.from, chartView.to, n);
     columns.forEach(function (c) { most = Math.max(most, c.top, c.reserved); });
@@ -295,7 +295,7 @@ if (typeof document !== "undefined") (function () {
     }
     draw(chart, "text", { "class": "axis", x: right, y: BOTTOM + 34,
       "text-anchor": "end" }, "time since the first event");
-    // A curve in steps, a column each.
+    // A curve with one step for each column.
     function steps(of) {
       var path = "", last = null;
       columns.forEach(function (c, i) {
@@ -349,7 +349,7 @@ if (typeof document !== "undefined") (function () {
     cursor = draw(chart, "line", { "class": "cursor", y1: TOP, y2: BOTTOM,
       visibility: "hidden" });
   }
-  // The time of the chosen block's life stays bright.
+  // Dims the time outside of the chosen block's life.
   function drawLife() {
     if (!chosen || !chosen.life) return;
     var life = chosen.life;
@@ -367,7 +367,7 @@ if (typeof document !== "undefined") (function () {
       width: Math.max(2, b - a), height: 5 });
   }
   var cursor = null;
-  // The column under the pointer, and the owner's colour there.
+  // The column under the pointer, and the series there.
   function atChart(event) {
     var part = (chartView.at(event) - chartView.from) /
       (chartView.to - chartView.from);
@@ -416,7 +416,7 @@ if (typeof document !== "undefined") (function () {
     });
   }
 
-  // Blocks that were in use at a moment, to choose one.
+  // The list of blocks in use at a moment, from which the user chooses.
   function listBlocks(us, series) {
     var all = model.alive(us, series < 0 ? undefined : series);
     var panel = openPanel(), MOST = 40;
@@ -453,7 +453,7 @@ if (typeof document !== "undefined") (function () {
     events.scrollTop = Math.min(events.scrollTop, listed.length * ROW);
     drawEvents();
   }
-  // Only the rows that can be seen are in the page.
+  // The page has elements for visible rows only.
   function drawEvents() {
     var first = Math.max(0, Math.floor(events.scrollTop / ROW) - 4);
     var last = Math.min(listed.length,

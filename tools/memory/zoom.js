@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a whole, by buttons, keys and dragging: `svg` shows [from, to] of
-// [0, whole] between x = left and right.
+// Zoom by buttons, keys and dragging: `svg` shows the part [from, to] of
+// [0, whole] between x = left and x = right.
 function Zoom(svg, whole, redraw) {
   "use strict";
   var view = { from: 0, to: whole, whole: whole, left: 0, right: 1 };
