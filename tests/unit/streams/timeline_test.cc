@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "streams/internal/event_record.h"
+#include "streams/internal/native_handle.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {
@@ -365,6 +366,23 @@ TEST_F(TimelineTest, ThreadsOnOneEventSayNothingWrong) {
     ASSERT_OK(dev().Synchronize());
     EXPECT_TRUE(IsOver(stuck));
   });
+}
+
+// The handle of a per-thread stream means another stream on another thread.
+TEST_F(TimelineTest, APerThreadHandleIsForItsThreadAlone) {
+  internal::NativeHandle handle(dev().record());
+  int native = 0;
+  handle.Attach(reinterpret_cast<devrt_stream>(&native), &internal::t_state,
+                /*may_be_destroyed=*/false, /*exposed=*/false);
+  EXPECT_TRUE(handle.IsValidOnThisThread());
+  EXPECT_TRUE(handle.IsReachable());
+  EXPECT_TRUE(handle.IsForPresentCallOnly());
+  std::thread([&] {
+    EXPECT_FALSE(handle.IsValidOnThisThread());
+    EXPECT_FALSE(handle.IsReachable());
+  }).join();
+  handle.Forget();
+  EXPECT_FALSE(handle.IsReachable());
 }
 
 }  // namespace
