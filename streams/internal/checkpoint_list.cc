@@ -14,11 +14,6 @@ CheckpointList::~CheckpointList() {
   for (CheckpointEvent* check : checks_) delete check;
 }
 
-bool CheckpointList::IsFull() const {
-  MutexLock lock(&mutex_);
-  return checks_.size() >= kMost;
-}
-
 bool CheckpointList::IsIdle() const {
   MutexLock lock(&mutex_);
   return checks_.empty() && !polling_.load(std::memory_order_acquire);
@@ -123,14 +118,6 @@ void CheckpointList::Unpin(CheckpointEvent* check) {
   pool_->Put(check);
 }
 
-bool CheckpointList::BeginPoll(bool even_if_empty) {
-  MutexLock lock(&mutex_);
-  if (polling_.load(std::memory_order_acquire)) return false;
-  if (checks_.empty() && !even_if_empty) return false;
-  polling_.store(true, std::memory_order_relaxed);
-  return true;
-}
-
 CheckpointList::Answer CheckpointList::Ask(const CheckpointEvent& check,
                                            absl::Status* error) {
   uint32_t done = 0;
@@ -146,8 +133,9 @@ void CheckpointList::Complete(const CheckpointEvent& check) {
   if (check.last) clock_->Complete(clock_->Now());
 }
 
-CheckpointEvent* CheckpointList::PinNext(size_t step, uint64_t not_yet,
-                                         uint64_t newest) {
+// Inline, as Remove: a poll of a stream that makes progress calls both often.
+inline CheckpointEvent* CheckpointList::PinNext(size_t step, uint64_t not_yet,
+                                                uint64_t newest) {
   MutexLock lock(&mutex_);
   const size_t end = Find(std::min(not_yet, newest + 1));
   if (end == 0) return nullptr;
@@ -157,8 +145,8 @@ CheckpointEvent* CheckpointList::PinNext(size_t step, uint64_t not_yet,
   return check;
 }
 
-CheckpointEvent* CheckpointList::Remove(const CheckpointEvent* check,
-                                        bool complete) {
+inline CheckpointEvent* CheckpointList::Remove(const CheckpointEvent* check,
+                                               bool complete) {
   MutexLock lock(&mutex_);
   const size_t i = Find(check->epoch);
   const bool there = i < checks_.size() && checks_[i] == check;

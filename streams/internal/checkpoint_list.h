@@ -52,7 +52,10 @@ class CheckpointList {
   bool Covers(uint64_t epoch) const {
     return covered_.load(std::memory_order_acquire) >= epoch;
   }
-  bool IsFull() const DEVRT_EXCLUDES(mutex_);
+  bool IsFull() const DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    return checks_.size() >= kMost;
+  }
   // Returns true if no checkpoint is open and no thread polls.
   bool IsIdle() const DEVRT_EXCLUDES(mutex_);
 
@@ -81,7 +84,13 @@ class CheckpointList {
 
   // One thread polls at a time.  Returns false if another thread polls, or if
   // the list is empty and `even_if_empty` is false.
-  bool BeginPoll(bool even_if_empty) DEVRT_EXCLUDES(mutex_);
+  bool BeginPoll(bool even_if_empty) DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    if (polling_.load(std::memory_order_acquire)) return false;
+    if (checks_.empty() && !even_if_empty) return false;
+    polling_.store(true, std::memory_order_relaxed);
+    return true;
+  }
   void EndPoll() { polling_.store(false, std::memory_order_release); }
   // Asks checkpoints, oldest first, until one is not complete, and removes the
   // complete ones.  `found`: set if one was complete.  `error`: why a query

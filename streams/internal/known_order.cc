@@ -32,7 +32,7 @@ void KnownOrder::Join(const OrderedPoint& waited) {
   any_.store(order->count != 0, std::memory_order_release);
 }
 
-void KnownOrder::NoteAllIn(EventOrder* event, const OrderPoint& point) {
+void KnownOrder::NoteAllIn(EventOrder* event, OrderPoint point) {
   MutexLock lock(&mutex_);
   if (order_ != nullptr) order_->DropComplete();
   event->Note(point, order_.get());

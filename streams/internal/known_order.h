@@ -30,8 +30,7 @@ class KnownOrder {
   // The stream has waited for `waited`.
   void Join(const OrderedPoint& waited) DEVRT_EXCLUDES(mutex_);
   // Notes in `event` that it is recorded at `point` of the stream.
-  void NoteIn(EventOrder* event, const OrderPoint& point)
-      DEVRT_EXCLUDES(mutex_) {
+  void NoteIn(EventOrder* event, OrderPoint point) DEVRT_EXCLUDES(mutex_) {
     if (any_.load(std::memory_order_acquire)) {
       NoteAllIn(event, point);
     } else {
@@ -46,8 +45,7 @@ class KnownOrder {
   void Open() DEVRT_EXCLUDES(mutex_);
 
  private:
-  void NoteAllIn(EventOrder* event, const OrderPoint& point)
-      DEVRT_EXCLUDES(mutex_);
+  void NoteAllIn(EventOrder* event, OrderPoint point) DEVRT_EXCLUDES(mutex_);
 
   const Timeline* const stream_;
   std::atomic<bool> any_{false};

@@ -34,12 +34,6 @@ void NativeHandle::Forget() {
   handle_ = nullptr;
 }
 
-devrt_stream NativeHandle::Borrow() {
-  MutexLock lock(&mutex_);
-  if (handle_ != nullptr) ++borrowers_;
-  return handle_;
-}
-
 void NativeHandle::Return() {
   devrt_stream destroy = nullptr;
   {

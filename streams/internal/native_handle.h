@@ -58,7 +58,11 @@ class NativeHandle {
 
   // The native stream is not destroyed until Return.  nullptr: there is no
   // native stream, and Return must not be called.
-  devrt_stream Borrow() DEVRT_EXCLUDES(mutex_);
+  devrt_stream Borrow() DEVRT_EXCLUDES(mutex_) {
+    MutexLock lock(&mutex_);
+    if (handle_ != nullptr) ++borrowers_;
+    return handle_;
+  }
   void Return() DEVRT_EXCLUDES(mutex_);
   bool IsBorrowed() const DEVRT_EXCLUDES(mutex_);
 

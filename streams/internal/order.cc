@@ -44,9 +44,4 @@ void Order::CompleteAll() const {
   }
 }
 
-void OrderedPoint::CompleteAll() const {
-  point.timeline->Complete(point.epoch);
-  order.CompleteAll();
-}
-
 }  // namespace devrt::internal

@@ -199,6 +199,11 @@ class Timeline : public EpochClock {
   KnownOrder order_;
 };
 
+inline void OrderedPoint::CompleteAll() const {
+  point.timeline->Complete(point.epoch);
+  if (order.count != 0) order.CompleteAll();
+}
+
 // The timeline of `stream`, which is made with the native handle.
 Timeline* TimelineOf(StreamRef stream);
 
