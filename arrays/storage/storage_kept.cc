@@ -70,7 +70,8 @@ void LetAllKeptGo() {
 }
 
 bool HasKept() {
-  return HasDeferredArrayReleases() || g_kept.load(std::memory_order_relaxed) != 0;
+  return HasDeferredArrayReleases() ||
+         g_kept.load(std::memory_order_relaxed) != 0;
 }
 
 int64_t CountKept() { return g_kept.load(std::memory_order_relaxed); }
