@@ -10,6 +10,13 @@ namespace devrt::mtia {
 
 // ---- submission ----
 
+Op* Scheduler::NewOp(OpKind kind, StreamCore* s, HostThread* me,
+                     const char* name) {
+  return pool_.New(kind, s, me, name, driver_->Now(me));
+}
+
+void Scheduler::Recycle(Op* op) { pool_.Recycle(op); }
+
 void Scheduler::Append(Op* op, StreamCore* s) {
   op->seq = ++s->issued;
   op->id = last_op_id_.load(std::memory_order_relaxed) + 1;

@@ -47,10 +47,8 @@ class Scheduler {
   // ---- submission ----
 
   // A new operation.  The caller fills it in, and submits or recycles it.
-  Op* NewOp(OpKind kind, StreamCore* s, HostThread* me, const char* name) {
-    return pool_.New(kind, s, me, name, driver_->Now(me));
-  }
-  void Recycle(Op* op) { pool_.Recycle(op); }
+  Op* NewOp(OpKind kind, StreamCore* s, HostThread* me, const char* name);
+  void Recycle(Op* op);
   // Appends `op` to its stream.
   void Submit(Op* op);
   // Makes the operation at `p` touch no memory, unless it has ended.

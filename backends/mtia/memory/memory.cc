@@ -73,7 +73,7 @@ struct Area {
   explicit Area(std::string name) : blocks(std::move(name), &window) {}
   AddressWindow window;
   BlockTable blocks;
-  Suballocations parts;
+  Suballocations suballocations;
 };
 
 }  // namespace
@@ -158,7 +158,7 @@ void Memory::Impl::Reset(const Config& next) {
   config = next;
   for (uint32_t i = 0; i < config.devices; ++i) {
     areas[i]->blocks.Reset(DeviceOptions(config));
-    areas[i]->parts.Reset();
+    areas[i]->suballocations.Reset();
   }
   areas[config.devices]->blocks.Reset(PinnedOptions(config));
   registered.Clear();
@@ -360,15 +360,16 @@ Suballocations* Memory::SuballocationsAt(const void* ptr, uint64_t* offset) {
   const uint32_t window = impl_->WindowOf(ptr);
   if (window >= impl_->config.devices) return nullptr;
   *offset = impl_->OffsetIn(window, ptr);
-  return &impl_->areas[window]->parts;
+  return &impl_->areas[window]->suballocations;
 }
 
 bool Memory::CheckSuballocations(const void* ptr, uint64_t size, uint64_t op,
                                  std::string* why) const {
   const uint32_t window = impl_->WindowOf(ptr);
-  if (window >= impl_->config.devices || size == 0 ||
-      impl_->areas[window]->parts.Check(impl_->OffsetIn(window, ptr), size, op,
-                                        why)) {
+  if (window >= impl_->config.devices || size == 0) return true;
+  const Suballocations& known = impl_->areas[window]->suballocations;
+  if (known.is_empty() ||
+      known.Check(impl_->OffsetIn(window, ptr), size, op, why)) {
     return true;
   }
   *why = Bytes(size) + " at " + Hex(ptr) + ": " + *why;

@@ -151,7 +151,7 @@ devrt_status Suballocations::TakeBack(uint64_t offset, uint64_t now,
 
 bool Suballocations::Check(uint64_t offset, uint64_t size, uint64_t op,
                            std::string* why) const {
-  if (empty_.load(std::memory_order_relaxed)) return true;
+  if (is_empty()) return true;
   const std::shared_lock lock(mutex_);
   uint64_t begin = 0;
   const Segment* const segment = SegmentOf(offset, &begin);

@@ -45,6 +45,8 @@ class Suballocations {
   devrt_status TakeBack(uint64_t offset, uint64_t now,
                         const devrt_call_site_v0& site);
 
+  // True if no allocator has a segment.  Costs one load.
+  bool is_empty() const { return empty_.load(std::memory_order_relaxed); }
   // Returns true if submission `op` may touch [offset, offset + size); else
   // false, with `*why` set.  Memory outside of segments is not judged.
   bool Check(uint64_t offset, uint64_t size, uint64_t op,

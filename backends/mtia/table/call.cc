@@ -48,18 +48,22 @@ void Exit(HostThread* me) {
   }
 }
 
+// Apart, so that the usual end of a call saves no registers for it.
+[[gnu::noinline]] void LeaveWithDeferred(HostThread* me) {
+  const Deferred deferred = g_machine->scheduler.TakeDeferred();
+  Exit(me);
+  RunDeferred(deferred);
+}
+
 }  // namespace
 
 void LeaveMachine(HostThread* me) {
-  Machine* const machine = g_machine;
   // Deferred calls may free memory, which a host function must not.
-  if (!machine->scheduler.has_deferred() || t_user_code != nullptr) {
+  if (g_machine->scheduler.has_deferred() && t_user_code == nullptr) {
+    LeaveWithDeferred(me);
+  } else {
     Exit(me);
-    return;
   }
-  const Deferred deferred = machine->scheduler.TakeDeferred();
-  Exit(me);
-  RunDeferred(deferred);
 }
 
 namespace {
