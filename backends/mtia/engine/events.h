@@ -17,7 +17,7 @@ class Events {
  public:
   // The live event of `handle`, or nullptr.
   Event* Find(uint64_t handle) const { return handles_.Find(handle); }
-  // The same, with `*error` set where it returns nullptr.
+  // The live event of `handle`, or nullptr with `*error` set.
   Event* Find(devrt_event handle, devrt_status* error) const {
     const auto value = reinterpret_cast<uint64_t>(handle);
     Event* const event = handles_.Find(value);

@@ -25,7 +25,7 @@ class Flags {
 
   // The live flag of `handle`, or nullptr.
   Flag* Find(uint64_t handle) const { return handles_.Find(handle); }
-  // The same, with `*error` set where it returns nullptr.
+  // The live flag of `handle`, or nullptr with `*error` set.
   Flag* Find(devrt_flag handle, devrt_status* error) const;
 
   Flag* New(uint32_t device);

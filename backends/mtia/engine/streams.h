@@ -41,8 +41,8 @@ class Streams {
 
   // The live stream of `handle`, or nullptr.
   Stream* Find(uint64_t handle) const { return handles_.Find(handle); }
-  // The same; also nullptr for an adopted stream whose owner has destroyed
-  // it.  Sets `*error` where it returns nullptr.
+  // The live stream of `handle`, or nullptr with `*error` set.  An adopted
+  // stream that its owner has destroyed is not live.
   Stream* Find(devrt_stream handle, devrt_status* error) const;
 
   // A new stream.  `priority` is brought into the range of the machine.

@@ -58,11 +58,11 @@ class Memory {
   // false, with `*error` set, if the system refuses.  After true Reset does not
   // fail.
   bool Prepare(const Config& config, std::string* error);
-  // Forgets all blocks, registrations, peers and counts, and takes `config`.
-  // The same program then gets the same addresses.  The mappings stay unless
-  // `config` needs windows of another size or number.  If the system refuses
-  // those, returns false, with `*error` set if it is given; all memory is
-  // forgotten then, and nothing else has changed.
+  // Forgets all blocks, registrations, peers and counts, and takes `config`. A
+  // program that is run again then gets equal addresses.  The mappings stay
+  // unless `config` needs windows of another size or number.  If the system
+  // refuses those, returns false, with `*error` set if it is given; all memory
+  // is forgotten then, and nothing else has changed.
   bool Reset(const Config& config, std::string* error = nullptr);
 
   // ---- device memory ------------------------------------------------------
