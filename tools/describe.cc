@@ -10,15 +10,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "devrt/runtime/inspect.h"
-#include "tools/apart.h"
+#include "tools/child_process.h"
 
 namespace devrt::tools {
 
 std::vector<FoundBackend> OpenBackends(int limit_s) {
-  GoOnApart(limit_s);
+  ContinueInChild(limit_s);
   std::vector<FoundBackend> found;
   for (std::string& name : BackendNames()) {
-    absl::Status broken = TriedApart(name);
+    absl::Status broken = ChildFailure(name);
     if (!broken.ok()) {
       found.push_back({std::move(name), std::move(broken), {}});
       continue;

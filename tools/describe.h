@@ -29,8 +29,8 @@ struct FoundBackend {
 };
 
 // Opens every backend that is found and selected, in a child process that goes
-// on in place of the caller (apart.h).  A backend that ends the child, or takes
-// longer than `limit_s`, counts as one that could not be opened.
+// on in place of the caller (child_process.h).  A backend that ends the child,
+// or takes longer than `limit_s`, counts as one that could not be opened.
 std::vector<FoundBackend> OpenBackends(int limit_s = kOpenLimit);
 
 // Prints to stderr which backends could not be opened, and returns the exit

@@ -9,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "tools/apart.h"
 #include "tools/arguments.h"
+#include "tools/child_process.h"
 #include "tools/command.h"
 #include "tools/describe.h"
 #include "tools/json.h"
@@ -67,7 +67,7 @@ std::string DefaultDevice(const std::vector<FoundBackend>& backends) {
 std::vector<LoadAttempt> Attempts() {
   std::vector<LoadAttempt> attempts = LoadReport();
   for (LoadAttempt& attempt : attempts) {
-    const absl::Status broken = TriedApart(attempt.backend);
+    const absl::Status broken = ChildFailure(attempt.backend);
     if (attempt.result != LoadAttempt::Result::kFound || broken.ok()) continue;
     attempt.result = LoadAttempt::Result::kRefused;
     attempt.status = broken;

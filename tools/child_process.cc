@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/apart.h"
+#include "tools/child_process.h"
 
 #include <signal.h>
 #include <string.h>
@@ -85,7 +85,7 @@ std::string Ending(int status) {
 
 }  // namespace
 
-void GoOnApart(int limit_s) {
+void ContinueInChild(int limit_s) {
   if (shared != nullptr) return;
   void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -121,7 +121,7 @@ void GoOnApart(int limit_s) {
   }
 }
 
-absl::Status TriedApart(std::string_view name) {
+absl::Status ChildFailure(std::string_view name) {
   for (const Broken& broken : AllBroken()) {
     if (broken.name == name) return broken.why;
   }
