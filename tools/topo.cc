@@ -208,12 +208,54 @@ void WritePlace(const Place& place, JsonWriter* json) {
   json->Key("cpus").String(place.at.cpus).End();
 }
 
+struct Topology {
+  std::vector<Place> places;
+  std::vector<Link> links;
+  int numa_nodes = 0;
+  std::vector<std::pair<std::string, std::string>> missing;  // what, why
+};
+
+std::string Json(const Topology& topology, bool tried) {
+  JsonWriter json;
+  json.BeginObject().Key("devrt").String(DEVRT_VERSION);
+  json.Key("devices").BeginArray();
+  for (const Place& place : topology.places) WritePlace(place, &json);
+  json.End().Key("links").BeginArray();
+  for (const Link& link : topology.links) WriteLink(link, tried, &json);
+  json.End().Key("numa_nodes").Number(topology.numa_nodes);
+  json.Key("missing").BeginArray();
+  for (const auto& [what, why] : topology.missing) {
+    json.BeginObject().Key("what").String(what);
+    json.Key("why").String(why).End();
+  }
+  json.End().End();
+  return std::move(json).Finish();
+}
+
+std::string Text(const Topology& topology) {
+  std::string text;
+  if (!topology.places.empty()) {
+    text = PlacesText(topology.places) +
+           "\nHow the device on the left reaches memory of the one above:\n\n" +
+           MatrixText(topology.places, topology.links) + "\n" +
+           LegendText(topology.links);
+  }
+  if (!topology.missing.empty()) text += "\nMissing on this machine:\n\n";
+  for (const auto& [what, why] : topology.missing) {
+    text += "  " + PadRight(what, 7) + " " +
+            Wrap(Printable(why), 80, std::max<size_t>(10, what.size() + 3)) +
+            "\n";
+  }
+  return text;
+}
+
 int Run(const Arguments& arguments) {
   const bool try_it = arguments.Has(kTryFlag.name);
   const std::vector<FoundBackend> backends = OpenBackends();
   int code = Report(kTopoCommand, backends);
   const MachineLinks machine;
-  std::vector<Place> places;
+  Topology topology;
+  topology.numa_nodes = machine.numa_nodes();
   for (const FoundBackend& found : backends) {
     for (const Device device : found.devices) {
       absl::StatusOr<Place> place = Locate(device, machine);
@@ -221,47 +263,18 @@ int Run(const Arguments& arguments) {
         code = Failure(kTopoCommand, Explain(place.status()));
         continue;
       }
-      places.push_back(*std::move(place));
+      topology.places.push_back(*std::move(place));
     }
   }
-  std::vector<Link> links;
-  for (const Place& device : places) {
-    for (const Place& peer : places) {
-      links.push_back(Ask(device, peer, machine, try_it));
-      if (!links.back().failure.ok()) code = kFailure;
+  for (const Place& device : topology.places) {
+    for (const Place& peer : topology.places) {
+      topology.links.push_back(Ask(device, peer, machine, try_it));
+      if (!topology.links.back().failure.ok()) code = kFailure;
     }
   }
-  const auto missing = Missing(backends, places, machine);
-  if (arguments.Has(kJsonFlag.name)) {
-    JsonWriter json;
-    json.BeginObject().Key("devrt").String(DEVRT_VERSION);
-    json.Key("devices").BeginArray();
-    for (const Place& place : places) WritePlace(place, &json);
-    json.End().Key("links").BeginArray();
-    for (const Link& link : links) WriteLink(link, try_it, &json);
-    json.End().Key("numa_nodes").Number(machine.numa_nodes());
-    json.Key("missing").BeginArray();
-    for (const auto& [what, why] : missing) {
-      json.BeginObject().Key("what").String(what);
-      json.Key("why").String(why).End();
-    }
-    json.End().End();
-    Print(std::move(json).Finish());
-    return code;
-  }
-  std::string text;
-  if (!places.empty()) {
-    text = PlacesText(places) +
-           "\nHow the device on the left reaches memory of the one above:\n\n" +
-           MatrixText(places, links) + "\n" + LegendText(links);
-  }
-  if (!missing.empty()) text += "\nMissing on this machine:\n\n";
-  for (const auto& [what, why] : missing) {
-    text += "  " + PadRight(what, 7) + " " +
-            Wrap(Printable(why), 80, std::max<size_t>(10, what.size() + 3)) +
-            "\n";
-  }
-  Print(text);
+  topology.missing = Missing(backends, topology.places, machine);
+  Print(arguments.Has(kJsonFlag.name) ? Json(topology, try_it)
+                                      : Text(topology));
   return code;
 }
 

@@ -203,49 +203,50 @@ class Map {
         "width=\"%.1f\" height=\"%.0f\"/>\n",
         &s - report_.snapshot.segments.data(), FormatBytes(s.size), s.address,
         s.expandable ? ", expandable" : "", x, y_, width, kBar);
-    const double pixel =
-        width / static_cast<double>(std::max<uint64_t>(1, span));
-    const auto at = [&](uint64_t address) {
-      return x + static_cast<double>(address - s.address) * pixel;
-    };
-    // Small neighbours become one rectangle, whose opacity is the used share.
-    uint64_t begin = s.address;
+    DrawBlocks(s, is_whole, x,
+               width / static_cast<double>(std::max<uint64_t>(1, span)));
+    svg_ += "</g>\n";
+  }
+
+  // Neighbours that are too narrow to be drawn one by one.
+  struct SmallBlocks {
+    uint64_t begin;
     uint64_t used = 0;
     uint64_t count = 0;
-    std::map<std::string, uint64_t> by_owner;
-    const auto flush = [&](uint64_t end) {
-      if (used > 0) {
-        const auto most = std::max_element(
-            by_owner.begin(), by_owner.end(),
-            [](const auto& a, const auto& b) { return a.second < b.second; });
-        Mixed(most->first, at(begin), at(end), used, end - begin, count);
-      }
-      begin = end;
-      used = count = 0;
-      by_owner.clear();
+    std::map<std::string, uint64_t> by_colour = {};
+  };
+
+  // `scale` is the width of a byte.
+  void DrawBlocks(const SegmentSnapshot& s, bool is_whole, double x,
+                  double scale) {
+    const auto at = [&](uint64_t address) {
+      return x + static_cast<double>(address - s.address) * scale;
+    };
+    uint64_t end = s.address;
+    SmallBlocks small = {end};
+    const auto flush = [&] {
+      if (small.used > 0) DrawSmall(small, at(small.begin), at(end), end);
+      small = {end};
     };
     for (const BlockSnapshot& b : s.blocks) {
-      const bool is_used =
-          b.state == BlockState::kLive || b.state == BlockState::kPending;
-      if (static_cast<double>(b.size) * pixel >= kLeastBlock) {
-        flush(b.address);
-        DrawBlock(b, &b - s.blocks.data(), is_whole, at(b.address),
-                  at(b.address + b.size));
-        begin = b.address + b.size;
+      const bool is_small = static_cast<double>(b.size) * scale < kLeastBlock;
+      if (!is_small) flush();
+      end = b.address + b.size;
+      if (!is_small) {
+        DrawBlock(b, &b - s.blocks.data(), is_whole, at(b.address), at(end));
+        small = {end};
         continue;
       }
-      if (is_used) {
-        used += b.size;
-        by_owner[ColourOf(b)] += b.size;
+      if (b.state == BlockState::kLive || b.state == BlockState::kPending) {
+        small.used += b.size;
+        small.by_colour[ColourOf(b)] += b.size;
       }
-      ++count;
-      const uint64_t end = b.address + b.size;
-      if (static_cast<double>(end - begin) * pixel >= 2 * kLeastBlock) {
-        flush(end);
+      ++small.count;
+      if (static_cast<double>(end - small.begin) * scale >= 2 * kLeastBlock) {
+        flush();
       }
     }
-    flush(s.address + span);
-    svg_ += "</g>\n";
+    flush();
   }
 
   std::string ColourOf(const BlockSnapshot& b) const {
@@ -257,15 +258,22 @@ class Map {
                : "others";
   }
 
-  void Mixed(const std::string& colour, double from, double to, uint64_t used,
-             uint64_t all, uint64_t count) {
+  // One rectangle, in the colour of the most bytes, whose opacity is the used
+  // share.
+  void DrawSmall(const SmallBlocks& small, double from, double to,
+                 uint64_t end) {
+    const uint64_t all = end - small.begin;
+    const auto most = std::max_element(
+        small.by_colour.begin(), small.by_colour.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
     absl::StrAppendFormat(
         &svg_,
         "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" "
         "height=\"%.0f\" opacity=\"%.2f\" data-b=\"%s, %s of them in use\"/>\n",
-        colour, from, y_, to - from, kBar,
-        0.15 + 0.85 * static_cast<double>(used) / static_cast<double>(all),
-        Many(count, "small block"), Share(used, all));
+        most->first, from, y_, to - from, kBar,
+        0.15 +
+            0.85 * static_cast<double>(small.used) / static_cast<double>(all),
+        Many(small.count, "small block"), Share(small.used, all));
   }
 
   // `place` is the index of the block in its segment.

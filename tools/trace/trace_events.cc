@@ -234,14 +234,17 @@ class Writer {
     json_.End();
     Finish();
     if (r.status == 0 && (Is(r, CallId::alloc) || Is(r, CallId::dealloc))) {
-      Begin("C", {Process(r.backend, r.device + uint64_t{1}), 0});
-      json_.Key("name").String(
-          absl::StrCat("memory ", Device(r.backend, r.device)));
-      json_.Key("ts").Decimal(Time(r, r.end_ns));
-      json_.Key("args").BeginObject().Key("bytes").Unsigned(r.total);
-      json_.End();
-      Finish();
+      MemoryCounter(r);
     }
+  }
+
+  void MemoryCounter(const Record& r) {
+    Begin("C", {Process(r.backend, r.device + uint64_t{1}), 0});
+    json_.Key("name").String(
+        absl::StrCat("memory ", Device(r.backend, r.device)));
+    json_.Key("ts").Decimal(Time(r, r.end_ns));
+    json_.Key("args").BeginObject().Key("bytes").Unsigned(r.total).End();
+    Finish();
   }
 
   void DeviceOp(const Record& r) {
