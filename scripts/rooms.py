@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folder may include which: the rooms of the product and their floors.
 
-A room is a top-level folder of the product, or a folder of backends/ or layers/.  Its
-headers are of two kinds:
+A room is a top-level folder of the product, a folder of backends/ or layers/, or
+tools/timeline/, which the Python module compiles too.  Its headers are of two kinds:
 
     public  linked in include/devrt/ and included as "devrt/ROOM/NAME.h"; open to
             the room's own floor and every floor above
@@ -20,7 +20,7 @@ import checks
 
 # From the top down.  A room includes from its own floor and below.
 FLOORS = [
-    ["python", "tools"],
+    ["python", "tools", "tools/timeline"],
     ["cts"],
     ["arrays"],
     ["memory"],
@@ -41,6 +41,8 @@ INNER = {
     "streams": {"arrays", "memory", "python"},
     "runtime": {"arrays", "guards", "memory", "streams"},
     "layers/trace": {"tools"},  # the format of the ring files
+    "tools": {"tools/timeline"},  # text.h
+    "tools/timeline": {"python", "tools"},  # the picture of what ran when
     "backends/gpu": {"backends/cuda", "backends/hip"},
     "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
                         "backends/mtia"},

@@ -17,9 +17,9 @@
 #include "tools/demo/pipeline.h"
 #include "tools/demo/recorder.h"
 #include "tools/demo/report.h"
-#include "tools/demo/timeline.h"
 #include "tools/terminal.h"
 #include "tools/text.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 namespace {

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cstdio>
 
-#include "tools/demo/simulated_work.h"
-#include "tools/demo/timeline.h"
 #include "tools/terminal.h"
 
 namespace example {
@@ -15,28 +13,12 @@ namespace {
 
 using devrt::SimulatedOp;
 using devrt::Simulator;
-using devrt::tools::OpKind;
 using devrt::tools::TimelineOp;
 
 std::optional<Simulator> SimulatorOf(devrt::Device device) {
   absl::StatusOr<Simulator> found = Simulator::Get(device.backend());
   if (!found.ok()) return std::nullopt;
   return *found;
-}
-
-OpKind KindOf(const SimulatedOp& op) {
-  switch (op.engine) {
-    case SimulatedOp::Engine::kHostToDevice:
-      return OpKind::kHostToDevice;
-    case SimulatedOp::Engine::kDeviceToHost:
-      return OpKind::kDeviceToHost;
-    case SimulatedOp::Engine::kPeer:
-      return OpKind::kPeerCopy;
-    case SimulatedOp::Engine::kHost:
-      return OpKind::kHostFunction;
-    default:
-      return OpKind::kKernel;
-  }
 }
 
 }  // namespace
@@ -53,9 +35,9 @@ absl::StatusOr<Picture> Picture::Begin(devrt::Device any, std::string title) {
 
 absl::Status Picture::Name(devrt::StreamRef stream, std::string name) {
   if (!simulator_) return absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(const void* native, stream.Native());
-  lines_.push_back(
-      {native, std::string(stream.device().name()), std::move(name)});
+  streams_.push_back({static_cast<uint32_t>(stream.device().index()),
+                      stream.id(),
+                      {std::string(stream.device().name()), std::move(name)}});
   return absl::OkStatus();
 }
 
@@ -66,38 +48,37 @@ absl::Status Picture::Number(int number) {
   return absl::OkStatus();
 }
 
+// Streams that have no name prepare and check: they are left out.
+bool Picture::IsDrawn(const SimulatedOp& op) const {
+  return devrt::tools::HasRun(op) &&
+         std::any_of(streams_.begin(), streams_.end(),
+                     [&](const devrt::tools::SimulatedStream& stream) {
+                       return stream.device == op.device &&
+                              stream.id == devrt::tools::StreamId(op);
+                     });
+}
+
 absl::Status Picture::Finish(const std::string& unit, const std::string& file) {
   if (!simulator_) return absl::OkStatus();
-  DEVRT_ASSIGN_OR_RETURN(std::vector<SimulatedOp> all,
-                         devrt::tools::SimulatedWork(*simulator_));
+  DEVRT_ASSIGN_OR_RETURN(ops_, simulator_->Timeline());
   DEVRT_RETURN_IF_ERROR(simulator_->EnableTimeline(false));
-  devrt::tools::Timeline timeline;
-  timeline.title = title_;
-  timeline.clock = "the simulator's clock";
-  timeline.unit = unit;
-  for (const Line& line : lines_)
-    timeline.rows.push_back({line.group, line.name});
-  for (SimulatedOp& op : all) {
-    // Leaves out streams without a name, which prepare and check.
-    const auto line = std::find_if(
-        lines_.begin(), lines_.end(),
-        [&](const Line& l) { return l.native == op.native_stream; });
-    if (line == lines_.end()) continue;
-    TimelineOp drawn;
-    drawn.row = static_cast<size_t>(line - lines_.begin());
-    drawn.kind = KindOf(op);
-    drawn.name = line->name;
-    drawn.bytes = op.bytes;
+  ops_.erase(std::remove_if(ops_.begin(), ops_.end(),
+                            [&](const auto& op) { return !IsDrawn(op); }),
+             ops_.end());
+  timeline_ = devrt::tools::SimulatedTimeline(ops_, streams_);
+  timeline_.title = title_;
+  timeline_.unit = unit;
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    TimelineOp& drawn = timeline_.ops[i];
+    if (devrt::tools::IsMark(drawn.kind)) continue;
+    drawn.name = timeline_.rows[drawn.row].name;
     for (const auto& [from, number] : numbers_) {
-      if (op.submit_ns >= from) drawn.chunk = number;
+      if (ops_[i].submit_ns >= from) drawn.chunk = number;
     }
-    timeline.ops.push_back(std::move(drawn));
-    ops_.push_back(std::move(op));
   }
-  DEVRT_RETURN_IF_ERROR(devrt::tools::SetTimes(ops_, &timeline.ops));
   if (file.empty()) return absl::OkStatus();
   DEVRT_RETURN_IF_ERROR(
-      devrt::tools::WriteFile(file, devrt::tools::SvgTimeline(timeline)));
+      devrt::tools::WriteFile(file, devrt::tools::SvgTimeline(timeline_)));
   std::printf("the timeline is drawn in %s\n",
               devrt::tools::AbsolutePath(file).c_str());
   return absl::OkStatus();
@@ -130,15 +111,7 @@ std::optional<double> Picture::Hidden(Kind kind, Kind behind) const {
 
 std::optional<double> Picture::AtATime() const {
   if (ops_.empty()) return std::nullopt;
-  uint64_t busy = 0;
-  uint64_t first = UINT64_MAX;
-  uint64_t last = 0;
-  for (const SimulatedOp& op : ops_) {
-    busy += op.end_ns - op.begin_ns;
-    first = std::min(first, op.begin_ns);
-    last = std::max(last, op.end_ns);
-  }
-  return static_cast<double>(busy) / static_cast<double>(last - first);
+  return timeline_.overlap();
 }
 
 absl::StatusOr<double> TimeOf(devrt::Device any,

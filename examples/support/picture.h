@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Picture: draws and measures what ran when, on a simulator; on hardware it
-// does nothing.  And a clock, which on a simulator is the virtual one.
+// Picture: draws and measures what ran when, from the records of a simulator.
+// On real hardware its functions do nothing.  TimeOf measures time, by the
+// simulator's clock or by the host's.
 
 #ifndef DEVRT_EXAMPLES_SUPPORT_PICTURE_H_
 #define DEVRT_EXAMPLES_SUPPORT_PICTURE_H_
@@ -14,49 +15,50 @@
 #include <vector>
 
 #include "devrt/devrt.h"
+#include "tools/timeline/simulated.h"
+#include "tools/timeline/timeline.h"
 
 namespace example {
 
 class Picture {
  public:
-  // Records operations from now on.
+  // From now on the simulator records operations.
   static absl::StatusOr<Picture> Begin(devrt::Device any, std::string title);
 
-  // Gives the stream a name, and a line in the picture.
+  // Draws the stream, with this name.  Streams without a name are left out.
   absl::Status Name(devrt::StreamRef stream, std::string name);
-  // The number of the step, chunk or piece (the `unit` of Finish) that
-  // operations belong to from now on.
+  // Operations that are submitted from now on show this number.
   absl::Status Number(int number);
 
-  // Call it when all work is complete.  Writes `file` and prints its name.
+  // Call it when all work is complete.  Writes the picture to `file`, unless
+  // that is empty, and prints its path.  The numbers count `unit`s.
   absl::Status Finish(const std::string& unit, const std::string& file);
 
   // ---- After Finish; nullopt without a simulator ----
 
   using Kind = devrt::SimulatedOp::Engine;
-  // The part of the time of all operations of one kind, 0 to 1, in which an
-  // operation of the other kind ran on the same device.
+  // The share, 0 to 1, of the time of all operations of `kind` in which an
+  // operation of `behind` ran on that device too.
   std::optional<double> Hidden(Kind kind, Kind behind) const;
-  // The average number of operations that ran at a time.
+  // How many operations ran on devices at a time, on average.
   std::optional<double> AtATime() const;
 
  private:
   Picture() = default;
 
-  struct Line {
-    const void* native;
-    std::string group;
-    std::string name;
-  };
+  bool IsDrawn(const devrt::SimulatedOp& op) const;
+
   std::optional<devrt::Simulator> simulator_;
   std::string title_;
-  std::vector<Line> lines_;
-  std::vector<std::pair<uint64_t, int>> numbers_;  // with their first time
+  std::vector<devrt::tools::SimulatedStream> streams_;
+  // Simulated time, and the number from then on.
+  std::vector<std::pair<uint64_t, int>> numbers_;
   std::vector<devrt::SimulatedOp> ops_;
+  devrt::tools::Timeline timeline_;  // its ops[i] is ops_[i]
 };
 
-// The seconds that `work` takes, on the simulator's clock or the host's.
-// `work` waits for what it submits.
+// Runs `work`, which waits for what it submits.  Returns how many seconds it
+// took, by the simulator's clock or by the host's.
 absl::StatusOr<double> TimeOf(devrt::Device any,
                               const std::function<absl::Status()>& work);
 

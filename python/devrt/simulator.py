@@ -14,9 +14,9 @@ backend "mtia".  devrt.simulator.Simulator(name) controls another simulator.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
-from ._core import Simulator
+from ._core import Simulator, Stream
 
 __all__ = [
     "Simulator",
@@ -129,17 +129,37 @@ def timeline_text(limit: int = 200) -> str:
     return "\n".join(lines)
 
 
-def timeline_svg(title: str = "", since: int = 0) -> str:
-    """Returns the operations of timeline(since) as a picture, an SVG file's text.
+class _Svg(str):
+    """The text of an SVG file. Notebooks show it as a picture."""
 
-    Each stream has a lane, and time goes from left to right.  A tooltip shows the line
-    of the program.  A notebook displays the text as a picture.
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+def timeline_svg(
+    title: str = "", since: int = 0, names: Optional[Mapping[Stream, str]] = None
+) -> str:
+    """Draws the operations of timeline(since) that have run.
+
+    Each stream is a line, and time goes from left to right. A diamond is the
+    record of an event, and an arrow goes from it to the operation that waits for
+    it. names: texts to show in place of the streams' numbers. The mouse shows the
+    times of an operation and the line of the program that submitted it.
+
+    The picture is that of the command `devrt demo`. Operations that a fault has
+    discarded never ran, and are left out.
     """
-    from . import _timeline
-
-    if not isinstance(title, str):
-        raise TypeError(f"title must be a str, not {type(title).__name__}")
-    return _timeline.svg(timeline(since), title)
+    for what, value, type_ in (("title", title, str), ("since", since, int)):
+        if isinstance(value, bool) or not isinstance(value, type_):
+            raise TypeError(
+                f"{what} must be {'a str' if type_ is str else 'an int'}, "
+                f"not {type(value).__name__}"
+            )
+    texts = {
+        (stream.device.index, stream.id): text
+        for stream, text in (names or {}).items()
+    }
+    return _Svg(Simulator().timeline_svg(title, max(since, 0), texts))
 
 
 def inject_fault(

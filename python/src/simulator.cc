@@ -4,16 +4,22 @@
 
 #include "devrt/runtime/simulator.h"
 
+#include <nanobind/stl/map.h>
+
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "devrt/runtime/status.h"
 #include "python/src/bindings.h"
 #include "python/src/bridge.h"
 #include "python/src/call_site.h"
 #include "python/src/public_class.h"
+#include "tools/timeline/simulated.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::python {
 namespace {
@@ -95,6 +101,7 @@ nb::dict ToDict(const SimulatedOp& op) {
 
 // {device, number of the stream as programs know it}.
 using Place = std::pair<uint32_t, uint64_t>;
+using StreamNames = std::map<Place, std::string>;
 
 // Translates dependencies.  The machine has one number for each native stream.
 // devrt may use a native stream again for another Stream with another id, so
@@ -145,7 +152,8 @@ nb::dict ToDict(const SimulatorStats& stats) {
 
 class SimulatorObject {
  public:
-  explicit SimulatorObject(nb::str backend) : sim_(Get(BackendOf(backend))) {}
+  explicit SimulatorObject(nb::str backend)
+      : backend_(BackendOf(backend)->backend), sim_(Get(backend_)) {}
 
   void Reset(const std::string& config) {
     Check(WithoutLock([&] {
@@ -193,6 +201,22 @@ class SimulatorObject {
       list.append(dict);
     }
     return list;
+  }
+  nb::object TimelineSvg(const std::string& title, uint64_t since,
+                         const StreamNames& names) {
+    return ToText(Check(WithoutLock([&]() -> absl::StatusOr<std::string> {
+      DEVRT_ASSIGN_OR_RETURN(std::vector<SimulatedOp> ops, sim_.Timeline());
+      ops.erase(std::remove_if(ops.begin(), ops.end(),
+                               [&](const SimulatedOp& op) {
+                                 return op.submit_ns < since ||
+                                        !tools::HasRun(op);
+                               }),
+                ops.end());
+      tools::Timeline timeline =
+          tools::SimulatedTimeline(ops, StreamsOf(ops, names));
+      timeline.title = title;
+      return tools::SvgTimeline(timeline);
+    })));
   }
   void InjectFault(const std::string& kind, nb::object device, nb::object nth,
                    nb::object native_code, const std::string& where) {
@@ -251,8 +275,27 @@ class SimulatorObject {
   }
 
  private:
-  static Simulator Get(BackendEntry* backend) {
-    return Check(Simulator::Get(backend->backend));
+  static Simulator Get(Backend backend) {
+    return Check(Simulator::Get(backend));
+  }
+  // The streams of the operations, in the order of devices and ids.
+  std::vector<tools::SimulatedStream> StreamsOf(
+      const std::vector<SimulatedOp>& ops, const StreamNames& names) const {
+    std::set<Place> places;
+    for (const SimulatedOp& op : ops) {
+      places.emplace(op.device, tools::StreamId(op));
+    }
+    std::vector<tools::SimulatedStream> streams;
+    for (const auto& [device, id] : places) {
+      const auto name = names.find({device, id});
+      streams.push_back({device,
+                         id,
+                         {backend_.name() + ":" + std::to_string(device),
+                          name != names.end() ? name->second
+                          : id == 0           ? "default stream"
+                                    : "stream " + std::to_string(id)}});
+    }
+    return streams;
   }
   template <typename T>
   static T Small(nb::object object, const char* what, int64_t greatest) {
@@ -265,6 +308,7 @@ class SimulatorObject {
     return static_cast<T>(value);
   }
 
+  Backend backend_;
   Simulator sim_;
 };
 
@@ -312,6 +356,10 @@ void BindSimulator(nb::module_& module) {
            "in nanoseconds.\n\n"
            "'stream' is the id of a devrt.Stream, or 0 for a default stream.\n"
            "'dependencies' are (device, stream, seq).")
+      .def("timeline_svg", &S::TimelineSvg, nb::arg("title"), nb::arg("since"),
+           nb::arg("names"),
+           "The operations that have run, as the text of an SVG file.\n\n"
+           "names: {(device, id of the stream): text}.")
       .def("inject_fault", &S::InjectFault, nb::arg("kind") = "kernel",
            nb::kw_only(), nb::arg("device") = 0, nb::arg("nth") = 1,
            nb::arg("native_code") = 700, nb::arg("where") = "",

@@ -69,8 +69,8 @@ def test_a_stream_has_one_number(two):
     waited = {(device, stream) for op in simulator.timeline() if op["kind"] == "kernel"
               for device, stream, seq in op["dependencies"]}
     assert (0, a.id) in waited and waited <= {(0, a.id), (1, b.id), (1, 0)}
-    for name in (f"device 0, stream {a.id}<", f"device 1, stream {b.id}<",
-                 "device 1, stream 0<"):
+    for name in (f">stream {a.id}<", f">stream {b.id}<", ">default stream<",
+                 ">mtia:0<", ">mtia:1<"):
         assert name in simulator.timeline_svg()
     lines = simulator.timeline_text().splitlines()
     assert [line.split()[2:4] for line in lines if "spin" in line] == [
@@ -213,6 +213,27 @@ def test_timeline_as_a_picture():
     assert not list(xml.etree.ElementTree.fromstring(
         simulator.timeline_svg(since=simulator.now() + 1)).iter(SVG + "g"))
     del s
+
+
+def test_the_picture_has_names_events_and_arrows():
+    simulator.enable_timeline()
+    first, second = devrt.Stream("mtia:0"), devrt.Stream("mtia:1")
+    spin(1, first)
+    second.wait(first.record())
+    spin(1, second)
+    second.synchronize()
+    with pytest.raises(TypeError, match="since must be an int"):
+        simulator.timeline_svg(since="now")
+    root = xml.etree.ElementTree.fromstring(
+        simulator.timeline_svg(names={first: "makes", second: "<uses>"}))
+    texts = [text.text for text in root.iter(SVG + "text")]
+    for text in ("makes", "<uses>", "kernel", "event record",
+                 "wait that set the start"):
+        assert text in texts
+    arrows = [path.findtext(SVG + "title", "") for path in root.iter(SVG + "path")
+              if "marker-end" in path.attrib]
+    assert any("on <uses> waits for record on makes" in tip for tip in arrows), arrows
+    del first, second
 
 
 def program():

@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 #include "tools/arguments.h"
 #include "tools/demo/pipeline.h"
-#include "tools/demo/timeline.h"
 #include "tools/json.h"
 #include "tools/text.h"
+#include "tools/timeline/timeline.h"
 #include "tools/topo/machine_links.h"
 
 namespace devrt::tools {
@@ -230,6 +230,33 @@ TEST(Timeline, OneOfNothingIsDrawn) {
   EXPECT_FALSE(TerminalTimeline(timeline, Terminal()).empty());
   EXPECT_FALSE(SvgTimeline(timeline).empty());
   EXPECT_FALSE(TraceTimeline(timeline).empty());
+}
+
+TEST(Timeline, EventsAndTheirArrowsAreDrawn) {
+  Timeline timeline;
+  timeline.rows = {{"mtia:0", "copies"},
+                   {"mtia:0", "a <name> that is too long"}};
+  TimelineOp copy, record, kernel;
+  copy.name = "copy";
+  copy.kind = OpKind::kHostToDevice;
+  copy.end_ns = record.begin_ns = record.end_ns = kernel.begin_ns = 1000;
+  record.name = "record";
+  record.kind = OpKind::kRecord;
+  record.note = "main.py:7";
+  record.previous = 0;
+  kernel.name = "scale";
+  kernel.row = 1;
+  kernel.end_ns = 3000;
+  kernel.waits = {1};
+  timeline.ops = {copy, record, kernel};
+  EXPECT_EQ(timeline.busy_ns(), 3000u);
+  const std::string svg = SvgTimeline(timeline);
+  for (const char* part :
+       {">copies<", ">a &lt;name&gt; that is t…<", ">event record<",
+        "main.py:7", ">wait that set the start<",
+        "waits for record on copies"}) {
+    EXPECT_NE(svg.find(part), std::string::npos) << part << " in " << svg;
+  }
 }
 
 TEST(Timeline, NoLineIsWiderThanTheTerminal) {

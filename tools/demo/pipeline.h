@@ -26,7 +26,7 @@
 #include "devrt/streams/stream.h"
 #include "tools/demo/block.h"
 #include "tools/demo/recorder.h"
-#include "tools/demo/timeline.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 

@@ -16,7 +16,7 @@
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "devrt/streams/stream.h"
-#include "tools/demo/timeline.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 

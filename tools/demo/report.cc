@@ -6,10 +6,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "devrt/runtime/device.h"
-#include "tools/demo/timeline.h"
 #include "tools/describe.h"
 #include "tools/json.h"
 #include "tools/text.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 namespace {

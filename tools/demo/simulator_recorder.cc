@@ -2,13 +2,14 @@
 //
 // Times and waits from the simulator's record of what happened.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/simulator.h"
 #include "devrt/runtime/status.h"
 #include "tools/demo/recorder.h"
-#include "tools/demo/simulated_work.h"
+#include "tools/timeline/simulated.h"
 
 namespace devrt::tools {
 namespace {
@@ -25,14 +26,25 @@ class SimulatorRecorder final : public Recorder {
   absl::Status After(StreamRef) override { return absl::OkStatus(); }
 
   absl::Status Finish(std::vector<TimelineOp>* ops) override {
-    DEVRT_ASSIGN_OR_RETURN(const std::vector<SimulatedOp> found,
-                           SimulatedWork(simulator_));
-    if (found.size() != ops->size()) {
+    DEVRT_ASSIGN_OR_RETURN(std::vector<SimulatedOp> work,
+                           simulator_.Timeline());
+    work.erase(std::remove_if(work.begin(), work.end(),
+                              [](const SimulatedOp& op) {
+                                return op.engine == SimulatedOp::Engine::kNone;
+                              }),
+               work.end());
+    if (work.size() != ops->size()) {
       return absl::InternalError(absl::StrFormat(
-          "the simulator ran %d operations, but %d were submitted",
-          found.size(), ops->size()));
+          "the simulator ran %d operations, but %d were submitted", work.size(),
+          ops->size()));
     }
-    return SetTimes(found, ops);
+    for (const SimulatedOp& op : work) {
+      if (op.state == SimulatedOp::State::kDone) continue;
+      return absl::InternalError(
+          absl::StrFormat("operation \"%s\" is not complete", op.name));
+    }
+    SetTimes(work, ops);
+    return absl::OkStatus();
   }
 
   std::string clock() const override { return clock_; }

@@ -13,8 +13,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 NOTEBOOK = ROOT / "examples/python/tour.ipynb"
-# A drawn box of a picture has its name first in a title.
-BOX = re.compile(r"<title>([^\n<]*)")
+# A drawn operation of a picture has its name first in a title.
+BOX = re.compile(r"<g><title>([^:<]*)")
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def test_readme():
 
 def boxes(picture):
     """The operations of a timeline's picture and their lines, without times."""
-    return re.findall(r"<title>(.*)\n.*\n(.*)</title>", picture)
+    return re.findall(r"<g><title>(.*?): .*; (.*)</title>", picture)
 
 
 def test_pictures_are_what_the_pages_draw():

@@ -6,8 +6,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "tools/demo/timeline.h"
+#include "tools/terminal.h"
 #include "tools/text.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 namespace {
@@ -134,7 +135,7 @@ class TimelinePrinter {
     std::string text(kIndent, ' ');
     size_t column = kIndent;
     for (const OpKind kind : kAllKinds) {
-      if (!Occurs(kind)) continue;
+      if (!timeline_.Has(kind)) continue;
       const KindStyle& style = Style(kind);
       const Cell bar{terminal_.colour    ? std::string("  ")
                      : terminal_.unicode ? std::string(style.fill)
@@ -157,11 +158,6 @@ class TimelinePrinter {
                "of the time the stream was busy.",
                terminal_.columns, kIndent) +
            "\n";
-  }
-
-  bool Occurs(OpKind kind) const {
-    return std::any_of(timeline_.ops.begin(), timeline_.ops.end(),
-                       [&](const TimelineOp& op) { return op.kind == kind; });
   }
 
   const Timeline& timeline_;

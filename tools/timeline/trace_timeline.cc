@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "tools/demo/timeline.h"
 #include "tools/json.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 namespace {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline as an SVG document.  It brings its own background, so that it
-// reads the same in light and dark viewers, and needs no script, no style sheet
-// and no font of its own.
+// The timeline as an SVG document.  The document has its own background, so
+// that its colours fit in light and dark viewers, and needs no script, no style
+// sheet and no font.
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "absl/strings/str_format.h"
-#include "tools/demo/timeline.h"
 #include "tools/text.h"
+#include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 namespace {
@@ -17,12 +17,15 @@ namespace {
 constexpr double kWidth = 1200;
 constexpr double kMargin = 28;
 constexpr double kLeft = 190;    // where the bars begin
-constexpr double kRight = 1100;  // where they end
-constexpr double kTop = 118;
+constexpr double kRight = 1090;  // where they end
+constexpr double kLegendTop = 92;
+constexpr double kLegendHeight = 22;  // of one line
 constexpr double kGroupHeight = 30;
 constexpr double kRowHeight = 46;
 constexpr double kBarHeight = 24;
-constexpr double kInk = 7.4;  // width of a letter, 13 px high
+constexpr double kInk = 7.4;   // width of a letter, 13 px high
+constexpr double kMark = 5.5;  // from the middle of a mark to its corners
+constexpr size_t kLongestRowName = 19;
 
 constexpr char kText[] = "#1b1f24";
 constexpr char kFaint[] = "#5c6570";
@@ -32,7 +35,19 @@ constexpr char kArrow[] = "#3d4650";
 constexpr char kFaintArrow[] = "#a9b3bd";
 
 double WidthOf(std::string_view text) {
-  return kInk * static_cast<double>(text.size());
+  return kInk * static_cast<double>(Columns(text));
+}
+
+// `text`, or as many of its letters as `most` leaves room for and "…".
+std::string Cut(const std::string& text, size_t most) {
+  if (Columns(text) <= most) return text;
+  std::string out;
+  for (size_t at = 0, columns = 0; at < text.size(); ++at) {
+    columns += Columns(text.substr(at, 1));
+    if (columns >= most) break;
+    out += text[at];
+  }
+  return out + "…";
 }
 
 std::string Words(double x, double y, std::string_view attributes,
@@ -48,13 +63,25 @@ std::string Box(double x, double y, double width, double height,
       width, height, attributes);
 }
 
+// The mark of an event or of stream-ordered memory.
+std::string Diamond(double x, double y, const char* colour) {
+  return absl::StrFormat(
+      "<path d=\"M%.1f %.1fl%.1f %.1f %.1f %.1f %.1f %.1fz\" fill=\"%s\" "
+      "stroke=\"%s\"/>\n",
+      x, y - kMark, kMark, kMark, -kMark, kMark, -kMark, -kMark, colour, kText);
+}
+
 class SvgWriter {
  public:
   explicit SvgWriter(const Timeline& timeline)
       : timeline_(timeline),
         elapsed_(
             static_cast<double>(std::max<uint64_t>(timeline.elapsed_ns(), 1))) {
-    double y = kTop;
+    for (const TimelineOp& op : timeline.ops) {
+      waited_for_.insert(op.waits.begin(), op.waits.end());
+    }
+    legend_ = Legend();
+    double y = top_;
     std::string group;
     for (const TimelineRow& row : timeline.rows) {
       if (row.group != group) y += kGroupHeight;
@@ -67,8 +94,8 @@ class SvgWriter {
   }
 
   std::string Text() const {
-    return Head() + Legend() + Axis() + Rows() + Arrows(false) + Arrows(true) +
-           Bars() + Foot() + "</svg>\n";
+    return Head() + legend_ + Axis() + Rows() + Arrows(false) + Arrows(true) +
+           Bars() + Marks() + Foot() + "</svg>\n";
   }
 
  private:
@@ -78,6 +105,8 @@ class SvgWriter {
   double Middle(size_t row) const { return row_y_[row] + kRowHeight / 2; }
 
   std::string Head() const {
+    const std::string title =
+        timeline_.title.empty() ? "What ran when" : timeline_.title;
     const std::string summary = absl::StrFormat(
         "Took %s (%s). On average %.2f operations ran at a time.",
         FormatTime(timeline_.elapsed_ns()), timeline_.clock,
@@ -85,17 +114,17 @@ class SvgWriter {
     return absl::StrFormat(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f "
                "%.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" "
+               "style=\"max-width:100%%;height:auto\" "
                "font-family=\"'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', "
                "Arial, sans-serif\" font-size=\"13\" fill=\"%s\">\n",
                kWidth, height_, kWidth, height_, kText) +
            absl::StrFormat("<title>%s</title>\n<desc>%s</desc>\n",
-                           MarkupText(timeline_.title), MarkupText(summary)) +
+                           MarkupText(title), MarkupText(summary)) +
            Marker("arrow", kArrow) + Marker("faint", kFaintArrow) +
            Box(0.5, 0.5, kWidth - 1, height_ - 1,
                absl::StrFormat("rx=\"8\" fill=\"%s\" stroke=\"%s\"", kPaper,
                                kLine)) +
-           Words(kMargin, 40, "font-size=\"20\" font-weight=\"600\"",
-                 timeline_.title) +
+           Words(kMargin, 40, "font-size=\"20\" font-weight=\"600\"", title) +
            Words(kMargin, 64, absl::StrFormat("fill=\"%s\"", kFaint), summary);
   }
 
@@ -107,26 +136,42 @@ class SvgWriter {
         id, colour);
   }
 
-  std::string Legend() const {
-    constexpr double kY = 92;
+  // Sets top_, where the rows begin.
+  std::string Legend() {
     std::string out;
     double x = kMargin;
+    double y = kLegendTop;
+    // Returns where a sample of the width stands, and adds the words behind it.
+    const auto add = [&](double sample, std::string_view words) {
+      const double width = sample + 6 + WidthOf(words) + 18;
+      if (x > kMargin && x + width > kWidth - kMargin) {
+        x = kMargin;
+        y += kLegendHeight;
+      }
+      out += Words(x + sample + 6, y, "", words);
+      x += width;
+      return x - width;
+    };
     for (const OpKind kind : kAllKinds) {
-      const bool occurs =
-          std::any_of(timeline_.ops.begin(), timeline_.ops.end(),
-                      [&](const TimelineOp& op) { return op.kind == kind; });
-      if (!occurs) continue;
-      out += Box(x, kY - 11, 22, 14,
-                 absl::StrFormat("rx=\"3\" fill=\"%s\"", Style(kind).colour));
-      out += Words(x + 28, kY, "", Style(kind).name);
-      x += 28 + WidthOf(Style(kind).name) + 18;
+      const bool behind_work = kind == OpKind::kRecord && !waited_for_.empty();
+      if (!timeline_.Has(kind) && !behind_work) continue;
+      if (IsMark(kind)) {
+        const double at = add(2 * kMark, Style(kind).name);
+        out += Diamond(at + kMark, y - 4, Style(kind).colour);
+      } else {
+        const double at = add(22, Style(kind).name);
+        out += Box(at, y - 11, 22, 14,
+                   absl::StrFormat("rx=\"3\" fill=\"%s\"", Style(kind).colour));
+      }
     }
-    constexpr char kDecisive[] = "wait that set the start";
-    out += Arrow(x, kY - 4, x + 28, kY - 4, true);
-    out += Words(x + 36, kY, "", kDecisive);
-    x += 36 + WidthOf(kDecisive) + 18;
-    out += Arrow(x, kY - 4, x + 28, kY - 4, false);
-    return out + Words(x + 36, kY, "", "wait already over");
+    for (const bool decisive : {true, false}) {
+      if (waited_for_.empty()) break;
+      const double at =
+          add(30, decisive ? "wait that set the start" : "wait already over");
+      out += Arrow(at, y - 4, at + 28, y - 4, decisive, "");
+    }
+    top_ = y + 26;
+    return out;
   }
 
   std::string Axis() const {
@@ -137,7 +182,7 @@ class SvgWriter {
       out += absl::StrFormat(
           "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
           "stroke=\"%s\"/>\n",
-          X(ns), kTop + 4, X(ns), bottom_ + 5, kLine);
+          X(ns), top_ + 4, X(ns), bottom_ + 5, kLine);
       out +=
           Words(X(ns), bottom_ + 22,
                 absl::StrFormat("text-anchor=\"middle\" fill=\"%s\"", kFaint),
@@ -159,8 +204,8 @@ class SvgWriter {
           "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
           "stroke=\"%s\" stroke-dasharray=\"1 3\"/>\n",
           kLeft, Middle(row), kRight, Middle(row), kFaintArrow);
-      out +=
-          Words(kMargin + 14, Middle(row) + 4.5, "", timeline_.rows[row].name);
+      out += Words(kMargin + 14, Middle(row) + 4.5, "",
+                   Cut(timeline_.rows[row].name, kLongestRowName));
       if (const uint64_t busy = timeline_.busy_ns(row); busy > 0) {
         const double share = 100 * static_cast<double>(busy) / elapsed_;
         out += Words(kWidth - kMargin, Middle(row) + 4.5,
@@ -175,38 +220,55 @@ class SvgWriter {
     return std::max(X(op.end_ns) - X(op.begin_ns), 3.0);
   }
 
-  // Whether the names of a row's operations tell something and fit into all of
-  // their bars.
+  // True if the names of the row's numbered operations tell something and fit
+  // into all of their bars.
   bool ShowsNames(size_t row) const {
-    return std::all_of(
-        timeline_.ops.begin(), timeline_.ops.end(), [&](const TimelineOp& op) {
-          return op.row != row || (op.kind == OpKind::kKernel &&
-                                   Width(op) >= WidthOf(op.name + " 9") + 4);
-        });
+    return std::all_of(timeline_.ops.begin(), timeline_.ops.end(),
+                       [&](const TimelineOp& op) {
+                         return op.row != row || IsMark(op.kind) ||
+                                (op.kind == OpKind::kKernel &&
+                                 Width(op) >= WidthOf(op.name + " 9") + 4);
+                       });
   }
 
-  // Whether nothing of the row begins before `right`, behind the operation.
+  // True if nothing of the row begins between the operation and `right`.
   bool HasRoom(const TimelineOp& op, double right) const {
-    // How busy the row was stands behind it.
+    // At the end of the line stands how busy the row was.
     const double end =
         timeline_.busy_ns(op.row) > 0 ? kRight + 8 : kWidth - kMargin;
     return right <= end &&
            std::none_of(timeline_.ops.begin(), timeline_.ops.end(),
                         [&](const TimelineOp& other) {
-                          return other.row == op.row &&
+                          return other.row == op.row && !IsMark(other.kind) &&
                                  other.begin_ns >= op.end_ns &&
                                  X(other.begin_ns) < right;
                         });
   }
 
+  // The number of the operation, or what of its name fits into its bar.
+  std::string Label(const TimelineOp& op) const {
+    constexpr double kPadding = 4 + 2 * kMark;  // marks cover its ends
+    constexpr size_t kShortest = 4;
+    if (op.chunk > 0) {
+      const std::string number = std::to_string(op.chunk);
+      return ShowsNames(op.row) ? op.name + " " + number : number;
+    }
+    const double room = std::max(0.0, (Width(op) - kPadding) / kInk);
+    const size_t letters = static_cast<size_t>(room);
+    return letters < std::min(kShortest, Columns(op.name))
+               ? ""
+               : Cut(op.name, letters);
+  }
+
   std::string Bars() const {
     std::string out;
     for (const TimelineOp& op : timeline_.ops) {
+      if (IsMark(op.kind)) continue;
       const double x = X(op.begin_ns);
       const double width = Width(op);
       const double y = Middle(op.row) - kBarHeight / 2;
-      std::string label = op.chunk > 0 ? std::to_string(op.chunk) : "";
-      if (ShowsNames(op.row)) label = op.name + " " + label;
+      const std::string label = Label(op);
+      const double beside = x + width + 3 + (waited_for_.empty() ? 0 : kMark);
       out += absl::StrFormat("<g><title>%s</title>", MarkupText(Tip(op)));
       out += Box(x, y, width, kBarHeight,
                  absl::StrFormat("rx=\"3\" fill=\"%s\" stroke=\"%s\"",
@@ -214,26 +276,56 @@ class SvgWriter {
       if (width >= WidthOf(label)) {
         out += Words(x + width / 2, y + 16.5,
                      "text-anchor=\"middle\" fill=\"#ffffff\"", label);
-      } else if (HasRoom(op, x + width + 3 + WidthOf(label))) {  // beside it
-        out += Words(x + width + 3, y + 16.5, "", label);
+      } else if (HasRoom(op, beside + WidthOf(label))) {
+        out += Words(beside, y + 16.5, "", label);
       }
       out += "</g>\n";
     }
     return out;
   }
 
+  // Records, waits and the like, and an event behind each operation that
+  // another one waits for.
+  std::string Marks() const {
+    std::string out;
+    for (size_t i = 0; i < timeline_.ops.size(); ++i) {
+      const TimelineOp& op = timeline_.ops[i];
+      if (!IsMark(op.kind) && waited_for_.count(i) == 0) continue;
+      const OpKind kind = IsMark(op.kind) ? op.kind : OpKind::kRecord;
+      out += absl::StrFormat(
+          "<g><title>%s</title>%s</g>\n",
+          MarkupText(IsMark(op.kind) ? Tip(op) : "event behind " + NameOf(op)),
+          Diamond(MarkX(op), Middle(op.row), Style(kind).colour));
+    }
+    return out;
+  }
+
+  // Of a mark, or of the event behind an operation.
+  double MarkX(const TimelineOp& op) const {
+    return IsMark(op.kind) ? (X(op.begin_ns) + X(op.end_ns)) / 2 : X(op.end_ns);
+  }
+
+  // "copy in of chunk 1", "record on stream 3".
+  std::string NameOf(const TimelineOp& op) const {
+    return op.chunk > 0 ? absl::StrFormat("%s of %s %d", op.name,
+                                          timeline_.unit, op.chunk)
+                        : op.name + " on " + timeline_.rows[op.row].name;
+  }
+
   std::string Tip(const TimelineOp& op) const {
-    std::string tip = absl::StrFormat(
-        "%s, %s %d: %s to %s, %s", op.name, timeline_.unit, op.chunk,
-        FormatTime(op.begin_ns), FormatTime(op.end_ns),
-        FormatTime(op.end_ns - op.begin_ns));
+    std::string tip = op.name;
+    if (op.chunk > 0) {
+      tip += absl::StrFormat(", %s %d", timeline_.unit, op.chunk);
+    }
+    tip += absl::StrFormat(": %s to %s, %s", FormatTime(op.begin_ns),
+                           FormatTime(op.end_ns),
+                           FormatTime(op.end_ns - op.begin_ns));
     if (op.bytes > 0) tip += ", " + FormatBytes(op.bytes);
     for (size_t i = 0; i < op.waits.size(); ++i) {
-      const TimelineOp& other = timeline_.ops[op.waits[i]];
-      tip += absl::StrFormat("%s %s of %s %d", i == 0 ? "; waits for" : " and",
-                             other.name, timeline_.unit, other.chunk);
+      tip += (i == 0 ? "; waits for " : " and ") +
+             NameOf(timeline_.ops[op.waits[i]]);
     }
-    return tip;
+    return op.note.empty() ? tip : tip + "; " + op.note;
   }
 
   // `decisive`: only those waits that decided when their operation began.
@@ -246,23 +338,28 @@ class SvgWriter {
         const TimelineOp& other = timeline_.ops[wait];
         if (other.row == op.row) continue;
         const double side = other.row < op.row ? 1 : -1;
-        out +=
-            Arrow(X(other.end_ns) - 1,
-                  Middle(other.row) + side * kBarHeight / 2, X(op.begin_ns) + 2,
-                  Middle(op.row) - side * kBarHeight / 2, decisive);
+        const double to_x = IsMark(op.kind) ? MarkX(op) : X(op.begin_ns) + 2;
+        const double to_y = IsMark(op.kind) ? kMark : kBarHeight / 2;
+        out += Arrow(MarkX(other), Middle(other.row) + side * kBarHeight / 2,
+                     to_x, Middle(op.row) - side * to_y, decisive,
+                     NameOf(op) + " waits for " + NameOf(other));
       }
     }
     return out;
   }
 
+  // `tip`: the text of the tooltip, or empty.
   static std::string Arrow(double x1, double y1, double x2, double y2,
-                           bool decisive) {
+                           bool decisive, const std::string& tip) {
     const double bend = (y1 + y2) / 2;
+    const std::string title =
+        tip.empty() ? "" : "<title>" + MarkupText(tip) + "</title>";
     return absl::StrFormat(
         "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" "
-        "stroke=\"%s\" stroke-width=\"%s\" marker-end=\"url(#%s)\"/>\n",
+        "stroke=\"%s\" stroke-width=\"%s\" marker-end=\"url(#%s)\">%s"
+        "</path>\n",
         x1, y1, x1, bend, x2, bend, x2, y2, decisive ? kArrow : kFaintArrow,
-        decisive ? "1.5" : "1", decisive ? "arrow" : "faint");
+        decisive ? "1.5" : "1", decisive ? "arrow" : "faint", title);
   }
 
   std::string Foot() const {
@@ -280,8 +377,11 @@ class SvgWriter {
 
   const Timeline& timeline_;
   const double elapsed_;
+  std::set<size_t> waited_for_;  // indices of operations
+  std::string legend_;
+  double top_ = 0;  // of the rows
   std::vector<double> row_y_;
-  double bottom_ = 0;  // of the rows
+  double bottom_ = 0;
   double height_ = 0;  // of the document
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/demo/timeline.h"
+#include "tools/timeline/timeline.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@ namespace devrt::tools {
 namespace {
 
 bool IsDeviceWork(const TimelineOp& op) {
-  return op.kind != OpKind::kHostFunction;
+  return op.kind != OpKind::kHostFunction && !IsMark(op.kind);
 }
 
 }  // namespace
@@ -20,8 +20,16 @@ const KindStyle& Style(OpKind kind) {
       {"peer copy", "▓", '=', "#0b7a5b", 102},
       {"copy to host", "░", '<', "#8a3f94", 105},
       {"host function", "■", '*', "#4a4f57", 47},
+      {"event record", "◆", 'o', "#1b1f24", 106},
+      {"wait for an event", "◇", 'w', "#ffffff", 106},
+      {"allocation or free", "◆", 'm', "#a9b3bd", 100},
   };
   return kStyles[static_cast<size_t>(kind)];
+}
+
+bool Timeline::Has(OpKind kind) const {
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const TimelineOp& op) { return op.kind == kind; });
 }
 
 uint64_t Timeline::elapsed_ns() const {
@@ -45,7 +53,10 @@ uint64_t Timeline::busy_ns() const {
 }
 
 double Timeline::overlap() const {
-  const uint64_t elapsed = elapsed_ns();
+  uint64_t elapsed = 0;  // a record behind the last work does not count
+  for (const TimelineOp& op : ops) {
+    if (!IsMark(op.kind)) elapsed = std::max(elapsed, op.end_ns);
+  }
   if (elapsed == 0) return 0;
   return static_cast<double>(busy_ns()) / static_cast<double>(elapsed);
 }

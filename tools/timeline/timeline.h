@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timeline: which operation ran when on which stream, and which operation
+// waited for which.  `devrt demo`, the examples and simulator.timeline_svg() of
+// Python fill one and draw it with SvgTimeline.
+//
+//   Timeline timeline;
+//   timeline.rows = {{"mtia:0", "copies"}, {"mtia:0", "kernels"}};
+//   TimelineOp copy, kernel;
+//   copy.kind = OpKind::kHostToDevice;
+//   copy.end_ns = kernel.begin_ns = 1000;
+//   kernel.end_ns = 3000;
+//   kernel.row = 1;
+//   kernel.waits = {0};
+//   timeline.ops = {copy, kernel};
+//   std::string svg = SvgTimeline(timeline);
+//
+// simulated.h fills one from the records of a simulator.
+
+#ifndef DEVRT_TOOLS_TIMELINE_TIMELINE_H_
+#define DEVRT_TOOLS_TIMELINE_TIMELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace devrt::tools {
+
+struct Terminal;
+
+enum class OpKind {
+  kHostToDevice,
+  kKernel,
+  kFill,
+  kPeerCopy,
+  kDeviceToHost,
+  kHostFunction,
+  // Drawn as marks, because they keep no engine busy:
+  kRecord,  // of an event
+  kWait,    // for an event
+  kMemory,  // a stream-ordered allocation or free
+};
+inline bool IsMark(OpKind kind) { return kind >= OpKind::kRecord; }
+
+struct KindStyle {
+  const char* name;    // "kernel"
+  const char* fill;    // of a bar, in UTF-8
+  char ascii_fill;     // of a bar, where the locale has no UTF-8
+  const char* colour;  // of a bar or mark in a picture; text on it is white
+  int ansi;            // of a terminal's background; text on it is black
+};
+const KindStyle& Style(OpKind kind);
+inline constexpr OpKind kAllKinds[] = {
+    OpKind::kHostToDevice, OpKind::kKernel,       OpKind::kFill,
+    OpKind::kPeerCopy,     OpKind::kDeviceToHost, OpKind::kHostFunction,
+    OpKind::kRecord,       OpKind::kWait,         OpKind::kMemory};
+
+// A line of the picture: one stream, or the host functions of all streams.
+struct TimelineRow {
+  std::string group;  // "mtia:0"; rows of one group are neighbours
+  std::string name;   // "copy in"
+};
+
+struct TimelineOp {
+  size_t row = 0;
+  OpKind kind = OpKind::kKernel;
+  std::string name;       // "scale"
+  int chunk = 0;          // number in Timeline::unit, from 1; 0: none
+  uint64_t bytes = 0;     // moved or worked on
+  uint64_t begin_ns = 0;  // 0 is the beginning of the first operation
+  uint64_t end_ns = 0;
+  std::string note;  // further words for the picture's tooltip: "main.py:7"
+  std::optional<size_t> previous;  // the operation before it in its stream
+  // The operations of other streams that it waited for.  The record of an event
+  // stands for the work before the record.
+  std::vector<size_t> waits;
+};
+
+struct Timeline {
+  std::string title;
+  std::string clock;           // the source of the times, in words
+  std::string unit = "chunk";  // what TimelineOp::chunk counts
+  std::vector<TimelineRow> rows;
+  std::vector<TimelineOp> ops;  // in order of submission
+
+  bool Has(OpKind kind) const;
+  uint64_t elapsed_ns() const;
+  // Time in which the row, or the rows together, kept a device busy.  Host
+  // functions and marks do not.
+  uint64_t busy_ns(size_t row) const;
+  uint64_t busy_ns() const;
+  // How many operations ran on devices at a time, on average.
+  double overlap() const;
+  // The operation that decided when `op` began: of `waits` and `previous`, the
+  // one that ended last.
+  std::optional<size_t> Decisive(size_t op) const;
+};
+
+// Distance between the marks of a time axis of `elapsed_ns` that has room for
+// `most` of them, and their unit.
+struct AxisScale {
+  uint64_t step_ns = 1;
+  uint64_t unit_ns = 1;
+  const char* unit = "ns";
+};
+AxisScale ChooseScale(uint64_t elapsed_ns, size_t most);
+
+// A complete SVG document.
+std::string SvgTimeline(const Timeline& timeline);
+// For a terminal, with a legend; no line is longer than its columns.
+std::string TerminalTimeline(const Timeline& timeline,
+                             const Terminal& terminal);
+// For chrome://tracing and ui.perfetto.dev (Trace Event Format).
+std::string TraceTimeline(const Timeline& timeline);
+
+}  // namespace devrt::tools
+
+#endif  // DEVRT_TOOLS_TIMELINE_TIMELINE_H_
