@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes the text form of waivers.
+// Reads the text of waivers, one in a line:
+//
+//   what  unsupported | expected_failure  reason  [" -- " reference]
+//
+// A message begins with the file, the line and the column.
 #include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "backends/text/settings.h"
 #include "cts/catalog.h"
 #include "cts/waived.h"
 #include "devrt/cts/cts.h"
@@ -19,7 +24,7 @@ absl::string_view View(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Reads one line from left to right.
+// Takes words from a line, from left to right.
 class LineParser {
  public:
   LineParser(std::string_view line, std::string_view file, int number)
@@ -54,13 +59,6 @@ class LineParser {
   size_t at_ = 0, word_at_ = 0;
 };
 
-std::string Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return "";
-  return std::string(
-      text.substr(begin, text.find_last_not_of(kBlank) - begin + 1));
-}
-
 absl::StatusOr<Waiver> ParseLine(LineParser* line) {
   Waiver waiver;
   waiver.what = line->Word();
@@ -81,9 +79,9 @@ absl::StatusOr<Waiver> ParseLine(LineParser* line) {
   }
   const std::string_view rest = line->Rest();
   const size_t mark = rest.find(" -- ");
-  waiver.reason = Trimmed(rest.substr(0, mark));
+  waiver.reason = internal::Trimmed(rest.substr(0, mark));
   if (mark != std::string_view::npos) {
-    waiver.reference = Trimmed(rest.substr(mark + 4));
+    waiver.reference = internal::Trimmed(rest.substr(mark + 4));
   }
   return waiver;
 }

@@ -46,7 +46,7 @@ INNER = {
     "backends/gpu": {"backends/cuda", "backends/hip"},
     "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
                         "backends/mtia"},
-    "backends/text": {"backends/mtia", "memory", "runtime", "tools"},
+    "backends/text": {"backends/mtia", "cts", "memory", "runtime", "tools"},
     "backends": {"backends/mtia", "python"},  # tables of data
 }
 

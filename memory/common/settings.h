@@ -6,11 +6,11 @@
 //   DEVRT_RETURN_IF_ERROR(
 //       devrt::SetAllocatorSettings("pinned_use_cuda_host_register:True"));
 //
-// The form is key:value, separated by commas, spaces around either allowed;
+// The form is key:value, separated by commas (docs/cli.md, Environment);
 // booleans are True and False (also true, false, 1, 0).  A string changes the
-// keys that it names, all of them or, with an error, none; of a key that it
-// names twice the last counts.  A fraction that it names is that of all devices
-// from then on, whatever SetMemoryFraction has set.
+// keys that it names, or none if it has a mistake.  If it names a key twice,
+// the last value counts.  A per_process_memory_fraction holds for all devices
+// from then on, and replaces what SetMemoryFraction has set.
 //
 //   key                            value, default              changes
 //
@@ -40,8 +40,8 @@
 // and the divisions of that power and of those below it down to the entry
 // before; ">" is all that are left, and 0 or 1 division is no rounding.
 //
-// Errors: INVALID_ARGUMENT names the key, the value, what it may be, and for an
-// unknown key all keys and the nearest; FAILED_PRECONDITION for a key that can
+// Errors: INVALID_ARGUMENT names the key, its value and what it takes, or for
+// an unknown key the nearest and all keys; FAILED_PRECONDITION for one that can
 // no longer be changed, unless it keeps its value, and in a forked child.  A
 // mistake in the environment is the answer of every allocation, and the log's
 // first line about memory.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The string of settings.h, both ways.
+// The keys of DEVRT_ALLOC_CONF: reads and writes the text of settings.h.  The
+// grammar is that of backends/text/settings.h.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,18 +16,19 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "backends/text/text.h"
+#include "backends/text/settings.h"
 #include "devrt/memory/settings.h"
 #include "devrt/runtime/status.h"
 #include "memory/device/rounding.h"
-#include "runtime/internal/text.h"
 
 namespace devrt {
 namespace {
 
 using internal::kMiB;
-using internal::Quoted;
+using internal::Setting;
+using internal::Trimmed;
 
+constexpr char kMark = ':';  // between a key and its value
 // Powers of two from 1 MiB to 64 GiB.
 constexpr size_t kPowers = 17;
 constexpr uint32_t kMostDivisions = 64;
@@ -34,11 +36,6 @@ constexpr uint32_t kMostThreads = 128;
 constexpr uint64_t kLeastSplitMiB = 20;  // more than that
 
 bool IsPowerOfTwo(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }
-
-std::string_view Trimmed(std::string_view text) {
-  return internal::ToStd(
-      absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size())));
-}
 
 // Digits only: no sign, no fraction.
 std::optional<uint64_t> Number(std::string_view text) {
@@ -155,7 +152,7 @@ std::string WriteDivisions(const AllocatorSettings& s) {
 struct Key {
   const char* name;
   const char* choices;
-  // False, and nothing changed, for a value that it cannot have.
+  // Returns false and changes nothing if the key cannot have the value.
   bool (*read)(std::string_view value, AllocatorSettings* s);
   std::string (*write)(const AllocatorSettings& s);
 };
@@ -264,62 +261,22 @@ constexpr Key kKeys[] = {
      }},
 };
 
-// ---- Errors -----------------------------------------------------------------
-
-absl::Status UnknownKey(std::string_view name) {
-  constexpr size_t kLongest = 64;  // of a name that is worth comparing
-  std::string text = absl::StrCat("unknown key ", Quoted(name));
-  size_t least = name.size() / 2 + 1;
-  const char* nearest = nullptr;
-  std::vector<const char*> all;
-  for (const Key& key : kKeys) {
-    all.push_back(key.name);
-    const size_t distance =
-        name.size() > kLongest ? least : internal::EditDistance(name, key.name);
-    if (distance < least) {
-      least = distance;
-      nearest = key.name;
-    }
-  }
-  if (nearest != nullptr) {
-    absl::StrAppend(&text, "; did you mean \"", nearest, "\"?");
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(text, nearest == nullptr ? ";" : "", " the keys are ",
-                   absl::StrJoin(all, ", ")));
+absl::Status Mistake(const std::string& text) {
+  return absl::InvalidArgumentError(text);
 }
 
-absl::Status ReadItem(std::string_view item, AllocatorSettings* s) {
-  const size_t colon = item.find(':');
-  const std::string_view name = Trimmed(item.substr(0, colon));
+absl::Status Read(const Setting& setting, AllocatorSettings* s) {
   const Key* const key =
       std::find_if(std::begin(kKeys), std::end(kKeys),
-                   [name](const Key& k) { return name == k.name; });
-  if (key == std::end(kKeys)) return UnknownKey(name);
-  if (colon == item.npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key \"", key->name, "\" has no value: write ", key->name,
-                     ":VALUE, where VALUE is ", key->choices));
+                   [&setting](const Key& k) { return setting.key == k.name; });
+  if (key == std::end(kKeys)) {
+    return Mistake(internal::UnknownSetting(setting, kKeys));
   }
-  const std::string_view value = Trimmed(item.substr(colon + 1));
-  if (key->read(value, s)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("key \"", key->name,
-                                                 "\" cannot be ", Quoted(value),
-                                                 ": it takes ", key->choices));
-}
-
-// Up to the next comma outside brackets, which it takes off too.
-std::string_view TakeItem(std::string_view* text) {
-  size_t end = 0;
-  for (bool inside = false; end < text->size(); ++end) {
-    const char c = (*text)[end];
-    if (c == '[') inside = true;
-    if (c == ']') inside = false;
-    if (c == ',' && !inside) break;
+  if (!setting.value) {
+    return Mistake(internal::MissingValue(setting, kMark, key->choices));
   }
-  const std::string_view item = text->substr(0, end);
-  text->remove_prefix(std::min(end + 1, text->size()));
-  return Trimmed(item);
+  if (key->read(*setting.value, s)) return absl::OkStatus();
+  return Mistake(internal::RefusedValue(setting, key->choices));
 }
 
 }  // namespace
@@ -327,11 +284,10 @@ std::string_view TakeItem(std::string_view* text) {
 absl::StatusOr<AllocatorSettings> ParseAllocatorSettings(
     std::string_view text, const AllocatorSettings& base) {
   AllocatorSettings settings = base;
-  while (!text.empty()) {
-    const std::string_view item = TakeItem(&text);
-    // So that a comma too many, or an empty variable before one, does no harm.
-    if (item.empty()) continue;
-    DEVRT_RETURN_IF_ERROR(ReadItem(item, &settings));
+  internal::SettingsReader reader(text, kMark);
+  // Of a key that the text names twice, the last value counts.
+  while (const std::optional<Setting> setting = reader.Next()) {
+    DEVRT_RETURN_IF_ERROR(Read(*setting, &settings));
   }
   return settings;
 }
@@ -339,8 +295,8 @@ absl::StatusOr<AllocatorSettings> ParseAllocatorSettings(
 std::string ToString(const AllocatorSettings& settings) {
   std::string text;
   for (const Key& key : kKeys) {
-    absl::StrAppend(&text, text.empty() ? "" : ",", key.name, ":",
-                    key.write(settings));
+    absl::StrAppend(&text, text.empty() ? "" : ",", key.name,
+                    std::string(1, kMark), key.write(settings));
   }
   return text;
 }

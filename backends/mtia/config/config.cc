@@ -6,13 +6,19 @@
 #include <charconv>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <type_traits>
 
 #include "backends/mtia/config/config_values.h"
+#include "backends/text/settings.h"
 
 namespace devrt::mtia {
 namespace {
 
+using internal::QuotedSetting;
+using internal::Setting;
+
+constexpr char kMark = '=';  // between a key and its value
 constexpr size_t kLongestText = size_t{64} << 10;
 constexpr uint64_t kMinMemory = 1ull << 20;
 constexpr uint64_t kMaxMemory = 1ull << 40;
@@ -309,90 +315,67 @@ size_t IndexOf(std::string_view name) {
   return kKeyCount;
 }
 
-std::string UnknownKey(std::string_view name) {
-  std::string text = "\"" + Shorten(name) + "\" is not a key: ";
-  size_t least = kUnlike + 1;
-  std::string_view nearest;
-  for (const Key& key : kKeys) {
-    const size_t unlikeness = Unlikeness(name, key.name);
-    if (unlikeness >= least) continue;
-    least = unlikeness;
-    nearest = key.name;
+// Sets the key of `setting`, which is kKeys[index].  Returns a message about a
+// mistake, or an empty text.
+std::string Assign(const Setting& setting, size_t index, Config* config,
+                   Given* given) {
+  const Key& key = kKeys[index];
+  if (!setting.value) {
+    return internal::MissingValue(setting, kMark, key.expected);
   }
-  if (!nearest.empty()) {
-    return text + "did you mean \"" + std::string(nearest) + "\"?";
+  if ((*given)[index]) {
+    return "key " + QuotedSetting(setting.key) + " is given twice, now as " +
+           QuotedSetting(*setting.value) + ": write it once";
   }
-  text += "expected one of";
-  for (const Key& key : kKeys) {
-    text += (&key == kKeys ? " " : ", ") + std::string(key.name);
-  }
-  return text;
+  (*given)[index] = true;
+  return key.set(*setting.value, config)
+             ? ""
+             : internal::RefusedValue(setting, key.expected);
 }
 
-// Sets the keys of `text` for which `wanted(index)` is true.
-template <typename Wanted>
-bool Assign(std::string_view text, Wanted wanted, Config* config, Given* given,
-            std::string* error) {
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string_view entry = Trim(text.substr(at, comma - at));
-    at = comma + 1;
-    if (entry.empty()) continue;
-
-    const size_t equals = std::min(entry.find('='), entry.size());
-    const std::string_view name = Trim(entry.substr(0, equals));
-    const size_t index = IndexOf(name);
+// Sets the profile if `profile` is true, all other keys if it is false.
+bool AssignAll(std::string_view text, bool profile, Config* config,
+               Given* given, std::string* error) {
+  internal::SettingsReader reader(text, kMark);
+  while (const std::optional<Setting> setting = reader.Next()) {
+    const size_t index = IndexOf(setting->key);
     if (index == kKeyCount) {
-      *error = UnknownKey(name);
-      return false;
+      *error = internal::UnknownSetting(*setting, kKeys);
+    } else if ((index == kProfileKey) == profile) {
+      *error = Assign(*setting, index, config, given);
     }
-    if (!wanted(index)) continue;
-    const Key& key = kKeys[index];
-    if (equals == entry.size()) {
-      *error = "\"" + std::string(name) + "\" has no value: expected " +
-               std::string(name) + "=VALUE, VALUE being " + key.expected;
-      return false;
-    }
-    const std::string_view value = Trim(entry.substr(equals + 1));
-    if ((*given)[index]) {
-      *error = std::string(name) + "=" + Shorten(value) + ": " +
-               std::string(name) + " is given twice: expected it once";
-      return false;
-    }
-    (*given)[index] = true;
-    if (!key.set(value, config)) {
-      *error = std::string(name) + "=" + Shorten(value) + ": expected " +
-               key.expected;
-      return false;
-    }
+    if (!error->empty()) return false;
   }
   return true;
 }
 
-// Checks that concern more than one key.
+// Checks keys against each other.
 bool CheckTogether(const Given& given, Config* config, std::string* error) {
+  const auto bytes = [](uint64_t n) { return FormatNumber(n, Unit::kBytes); };
   if (config->overhead >= config->memory) {
     constexpr uint64_t kShare = 8;
     if (given[IndexOf("overhead")]) {
-      *error = "overhead=" + FormatNumber(config->overhead, Unit::kBytes) +
-               ": expected a size below memory, which is " +
-               FormatNumber(config->memory, Unit::kBytes);
+      *error = internal::RefusedValue(
+          {"overhead", bytes(config->overhead)},
+          "a size below memory, which is " + bytes(config->memory));
       return false;
     }
     config->overhead = config->memory / kShare;
   }
   if (config->granularity > config->memory - config->overhead) {
-    *error = "granularity=" + FormatNumber(config->granularity, Unit::kBytes) +
-             ": expected at most memory - overhead, which is " +
-             FormatNumber(config->memory - config->overhead, Unit::kBytes);
+    *error =
+        internal::RefusedValue({"granularity", bytes(config->granularity)},
+                               "at most memory - overhead, which is " +
+                                   bytes(config->memory - config->overhead));
     return false;
   }
   for (const auto& [from, to] : config->peer_links) {
     if (std::max(from, to) < config->devices) continue;
-    *error = "peers=" + Shorten(GetPeers(*config)) + ": link " +
-             std::to_string(from) + "-" + std::to_string(to) +
-             " names a device that does not exist: expected numbers below " +
-             "devices, which is " + std::to_string(config->devices);
+    *error = internal::RefusedValue(
+        {"peers", GetPeers(*config)},
+        "links between numbers below devices, which is " +
+            std::to_string(config->devices) + "; " + std::to_string(from) +
+            "-" + std::to_string(to) + " is not such a link");
     return false;
   }
   return true;
@@ -402,17 +385,16 @@ bool CheckTogether(const Given& given, Config* config, std::string* error) {
 
 bool ParseConfig(std::string_view text, Config* config, std::string* error) {
   if (text.size() > kLongestText) {
-    *error = "the configuration \"" + Shorten(text) + "\" has " +
-             std::to_string(text.size()) + " bytes: expected at most " +
-             std::to_string(kLongestText);
+    *error = "the configuration " + QuotedSetting(text) +
+             " is too long: write at most " + std::to_string(kLongestText) +
+             " bytes";
     return false;
   }
   Config next = *config;
   Given given = {};
-  const auto is_profile = [](size_t index) { return index == kProfileKey; };
-  const auto is_other = [](size_t index) { return index != kProfileKey; };
-  if (!Assign(text, is_profile, &next, &given, error) ||
-      !Assign(text, is_other, &next, &given, error) ||
+  error->clear();
+  if (!AssignAll(text, /*profile=*/true, &next, &given, error) ||
+      !AssignAll(text, /*profile=*/false, &next, &given, error) ||
       !CheckTogether(given, &next, error)) {
     return false;
   }
@@ -424,7 +406,7 @@ std::string ConfigText(const Config& config) {
   std::string text;
   for (const Key& key : kKeys) {
     if (!text.empty()) text += ',';
-    text.append(key.name).append("=").append(key.get(config));
+    text.append(key.name).append(1, kMark).append(key.get(config));
   }
   return text;
 }

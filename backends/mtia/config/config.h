@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Configuration of the simulated machine: DEVRT_MTIA and devrt.sim/1 `reset`.
+// Configuration of the simulated machine: DEVRT_MTIA and devrt.sim/1 `reset`,
+// in the grammar of backends/text/settings.h.
 //
 //   DEVRT_MTIA="devices=4,memory=256MiB,mode=virtual,seed=7"
 
@@ -79,9 +80,10 @@ struct Config {
   uint64_t host_call = 200;            // ns of a host call, seeded jitter
 };
 
-// Parses `text` on top of `*config` (start from Config{}).  On failure returns
-// false, leaves `*config`, and sets `*error` to one message that names the
-// key, the value, what was expected and the nearest key for a typing error.
+// Parses `text` on top of `*config` (start from Config{}).  On a mistake
+// returns false, leaves `*config`, and sets `*error` to a message that names
+// the key, its value and the values that it takes, or the nearest key and all
+// keys.
 bool ParseConfig(std::string_view text, Config* config, std::string* error);
 
 // All keys, in declaration order; ParseConfig(ConfigText(c)) yields c.

@@ -4,12 +4,11 @@
 #include <charconv>
 #include <limits>
 
-#include "backends/text/text.h"
+#include "backends/text/settings.h"
 
 namespace devrt::mtia {
 namespace {
 
-constexpr size_t kLongestQuote = 48;
 constexpr int32_t kPriorityLimit = 100;
 
 struct Suffix {
@@ -63,7 +62,8 @@ bool ParseNumber(std::string_view text, Unit unit, uint64_t* value) {
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc()) return false;
 
-  const std::string_view name = Trim({stop, static_cast<size_t>(end - stop)});
+  const std::string_view name =
+      internal::Trimmed({stop, static_cast<size_t>(end - stop)});
   uint64_t factor = name.empty() ? 1 : 0;
   for (const Suffix& suffix : kSuffixes) {
     if (suffix.unit == unit && Matches(suffix, name)) factor = suffix.factor;
@@ -97,37 +97,6 @@ bool ParseSpan(std::string_view text, int32_t* first, int32_t* last) {
   *first = low;
   *last = high;
   return true;
-}
-
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-std::string Shorten(std::string_view text) {
-  const bool cut = text.size() > kLongestQuote;
-  std::string out(text.substr(0, kLongestQuote));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return cut ? out + "..." : out;
-}
-
-size_t Unlikeness(std::string_view text, std::string_view key) {
-  constexpr size_t kLongestKey = 40;
-  constexpr size_t kShortestPart = 4;
-  if (text.empty() || text.size() > kLongestKey) return kUnlike + 1;
-  // "memory_bytes", "compute_slots", "prio".
-  const std::string_view shorter = text.size() < key.size() ? text : key;
-  const std::string_view longer = text.size() < key.size() ? key : text;
-  if (shorter.size() >= kShortestPart &&
-      longer.find(shorter) != std::string_view::npos) {
-    return 1;
-  }
-  const size_t distance = internal::EditDistance(text, key);
-  return distance * 2 > longer.size() ? kUnlike + 1 : distance;
 }
 
 }  // namespace devrt::mtia

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers with units, quoting and spelling: the text side of config.cc.
+// Numbers with units and spans of numbers, as config.cc reads and writes them.
 
 #ifndef DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_VALUES_H_
 #define DEVRT_BACKENDS_MTIA_CONFIG_CONFIG_VALUES_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,16 +24,6 @@ std::string FormatNumber(uint64_t value, Unit unit);
 
 // "-5..0", rising, each from -100 to 100.
 bool ParseSpan(std::string_view text, int32_t* first, int32_t* last);
-
-std::string_view Trim(std::string_view text);
-// `text` for a message: '?' for characters that cannot be printed, and cut off
-// if it is long.
-std::string Shorten(std::string_view text);
-
-// How far `text` is from `key`, to suggest a key for a typing error.  Above
-// kUnlike the two are not alike.
-inline constexpr size_t kUnlike = 3;
-size_t Unlikeness(std::string_view text, std::string_view key);
 
 }  // namespace devrt::mtia
 
