@@ -27,7 +27,7 @@ namespace devrt::internal {
 
 // On the step's stream, in memory of its device.
 absl::StatusOr<Array> NewOn(const Step& step, const Array& like, DType dtype);
-// In pinned memory, or plain host memory if the backend of `device` has none.
+// In pinned memory, or in plain host memory if there is no pinned memory.
 absl::StatusOr<Array> NewStaging(Device device, const Array& like, DType dtype,
                                  CallSite site);
 absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site);

@@ -59,11 +59,10 @@ ByteSpan SpanOf(const Array& array);
 // do except with unusual strides from FromPointer.  Otherwise it is true.
 bool HasOverlap(const Array& array);
 
-// Returns false if no byte belongs to elements of both arrays.  Compares
-// addresses, so the arrays may have different storages.  The answer is exact
-// for contiguous arrays.  For arrays that interleave it is exact if they have a
-// common period, as columns of one array and slices with one step have;
-// otherwise it is true.
+// Returns true if a byte may belong to elements of both arrays; false is always
+// right.  Compares addresses, so the arrays may have different storages.  True
+// is exact for contiguous arrays, and for arrays that interleave with a common
+// period, as columns of one array and slices with one step do.
 bool MayOverlap(const Array& a, const Array& b);
 
 // Returns true if each element has the same address in both arrays.

@@ -249,31 +249,29 @@ bool IsElsewhere(const std::optional<Place>& wanted, const Place& place) {
   return wanted.has_value() && *wanted != place;
 }
 
-// The memory of an import without its address: the owner, and the stream that
-// orders devrt after the producer.
-absl::StatusOr<Storage::Borrowed> Borrow(const CudaArrayInterface& cai,
-                                         const Place& place,
-                                         std::shared_ptr<void> owner,
-                                         std::optional<bool> sync) {
+// Sets the owner of an import, and the stream that orders devrt after the
+// producer.
+absl::Status SetOwner(const CudaArrayInterface& cai, const Place& place,
+                      std::shared_ptr<void> owner, std::optional<bool> sync,
+                      Storage::Borrowed* borrowed) {
   auto kept = std::make_shared<Kept>();
   kept->owner = owner;
-  Storage::Borrowed borrowed;
   // The host reads pinned memory without a stream, so none is waited for unless
   // the producer names one (E43).
   if (place.kind() != MemoryKind::kPinned) {
-    borrowed.stream = internal::CurrentStreamOf(place);
+    borrowed->stream = internal::CurrentStreamOf(place);
   }
   if (cai.stream.has_value()) {
     DEVRT_ASSIGN_OR_RETURN(
         Consumer producer,
         internal::ResolveConsumer(place, DLPackDevice(place), cai.stream,
                                   std::nullopt, std::move(owner)));
-    borrowed.stream = producer.stream;
-    borrowed.joined = sync.value_or(GetExchangeSettings().cai_sync);
+    borrowed->stream = producer.stream;
+    borrowed->joined = sync.value_or(GetExchangeSettings().cai_sync);
     kept->stream = std::move(producer.adopted);
   }
-  borrowed.owner = std::move(kept);
-  return borrowed;
+  borrowed->owner = std::move(kept);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -329,8 +327,9 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
         absl::StrCat("the memory is in ", place.name(), ": to have it in ",
                      options.place->name(), " is a copy, and copy is false"));
   }
-  DEVRT_ASSIGN_OR_RETURN(Storage::Borrowed borrowed,
-                         Borrow(cai, place, std::move(owner), options.sync));
+  Storage::Borrowed borrowed;
+  DEVRT_RETURN_IF_ERROR(
+      SetOwner(cai, place, std::move(owner), options.sync, &borrowed));
   const bool ordered = cai.stream.has_value() && borrowed.joined;
   if (!empty) {
     borrowed.base = first + g.span.lo;

@@ -237,7 +237,9 @@ absl::StatusOr<Place> PlaceOf(DLDevice device, const void* first,
       return PlaceWithoutMemory(device);
     }
   }
-  DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(first));
+  const absl::StatusOr<PointerInfo> found = GetPointerInfo(first);
+  if (!found.ok()) return found.status();
+  const PointerInfo& info = *found;
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
   return type == kDLCPU ? HostPlace(info, first)
                         : DevicePlace(device, info, first);
