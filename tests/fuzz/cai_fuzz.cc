@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "arrays/storage/storage.h"
+#include "arrays/storage/storage_kept.h"
 #include "streams/internal/deferred_deletion.h"
 #include "tests/fuzz/exchange_input.h"
 
