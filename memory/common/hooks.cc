@@ -25,7 +25,8 @@ std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
   }
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
   if (pool == nullptr) return std::nullopt;
-  const std::optional<BlockPool::Found> found = pool->Find(segment, pointer);
+  const std::optional<PoolUses::LiveBlock> found =
+      pool->uses().Find(segment, pointer);
   if (!found.has_value()) return std::nullopt;
   // What rounding added is nobody's.
   const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
@@ -46,7 +47,7 @@ std::optional<AllocationRange> FindFreed(const void* pointer) {
   if (segment == nullptr) return PinnedAllocator::FindFreed(pointer);
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
   if (pool == nullptr) return std::nullopt;
-  const CallSite freed = pool->FindFreed(segment, pointer);
+  const CallSite freed = pool->uses().FindFreed(segment, pointer);
   if (freed.file == nullptr) return std::nullopt;
   AllocationRange range;
   range.device = segment->allocator->device();

@@ -22,7 +22,7 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
   for (;;) {
     BlockPool* const pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr) return false;
-    const PoolAnswer answer = pool->AddPoints(segment, pointer, uses);
+    const PoolAnswer answer = pool->uses().AddPoints(segment, pointer, uses);
     if (answer == PoolAnswer::kMoved) continue;
     return answer == PoolAnswer::kDone;
   }
@@ -54,16 +54,17 @@ std::optional<HeldBlock> FindAround(const void* pointer) {
                                 ? nullptr
                                 : segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr) return std::nullopt;
-    const auto holder = pool->FindHolder(segment, pointer);
-    if (holder.has_value()) {
+    const std::optional<PoolUses::LiveBlock> block =
+        pool->uses().Find(segment, pointer);
+    if (block.has_value()) {
       // What rounding added to a block that a resource holds.
-      if (owned && !Owners::Get().FindAt(holder->base).empty()) {
+      if (owned && !Owners::Get().FindAt(block->base).empty()) {
         return std::nullopt;
       }
       DeviceAllocator* const allocator = segment->allocator;
-      return HeldBlock{holder->base, holder->requested, holder->id,
-                       holder->stream,
-                       allocator->IsForGraphs() ? allocator : nullptr};
+      return HeldBlock{
+          block->base, block->requested, block->id, block->stream,
+          allocator->graphs().active() ? &allocator->graphs() : nullptr};
     }
     // The segment may have another pool by now.
     if (segment->pool.load(std::memory_order_acquire) == pool) {

@@ -20,7 +20,7 @@ namespace devrt::internal {
 // block's resource does not track uses by points.
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
 
-class DeviceAllocator;
+class GraphUse;
 
 // The program's live block of device memory that `pointer` lies in.  The end of
 // a block counts where no other one begins (F17).
@@ -29,7 +29,7 @@ struct HeldBlock {
   uint64_t bytes;                   // as asked for
   uint64_t id;                      // never that of another block
   std::optional<StreamRef> stream;  // that it was handed out on, if that lives
-  DeviceAllocator* graphs;  // the allocator for graphs it is of, or nullptr
+  GraphUse* graphs;  // of the allocator, if it serves graphs; else nullptr
 };
 std::optional<HeldBlock> FindHeldBlock(const void* pointer);
 

@@ -177,7 +177,8 @@ absl::Status SetAllocatorSettings(std::string_view text) {
       internal::DeviceAllocator* allocator =
           device->allocator.load(std::memory_order_acquire);
       if (allocator == nullptr) continue;
-      DEVRT_RETURN_IF_ERROR(allocator->SetFraction(*changed.fraction));
+      DEVRT_RETURN_IF_ERROR(
+          allocator->family().budget()->SetFraction(*changed.fraction));
     }
   }
   return absl::OkStatus();

@@ -2,12 +2,12 @@
 
 #include "memory/device/block_pool.h"
 
+#include <memory>
 #include <utility>
 
-// For the two calls that are to be fast.
-#define DEVRT_POOL_WORK_       \
-  ABSL_ATTRIBUTE_ALWAYS_INLINE \
-  DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
+#define DEVRT_UNDER_LOCK_ DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
+// For the two calls that programs make all the time.
+#define DEVRT_FAST_UNDER_LOCK_ ABSL_ATTRIBUTE_ALWAYS_INLINE DEVRT_UNDER_LOCK_
 
 namespace devrt::internal {
 
@@ -19,8 +19,9 @@ Row RowOf(const Segment* segment) {
 
 int64_t Signed(uint64_t bytes) { return static_cast<int64_t>(bytes); }
 
-// A free block that is a part of a segment in use counts as a split one.  What
-// is free in an expandable segment keeps nothing from the driver.
+// True if a free block of `bytes` counts as split off: it is a part of a
+// segment in use.  What is free in an expandable segment does not count, as its
+// pages can go back to the driver.
 bool IsPart(const Segment* segment, uint64_t bytes) {
   return bytes != segment->mapped && !segment->expandable();
 }
@@ -30,31 +31,30 @@ void CountSplit(int64_t* lanes, uint64_t bytes) {
   lanes[kSplitBytes] += Signed(bytes);
 }
 
+Block* FreeOrNull(Block* block) {
+  return block != nullptr && block->use == BlockUse::kFree ? block : nullptr;
+}
+
+// A free neighbour of a block that becomes free is joined with it.  Returns the
+// neighbour's bytes.
+uint64_t CountJoined(const Segment* segment, const Block* neighbour,
+                     Change* change) {
+  if (neighbour == nullptr) return 0;
+  const uint64_t bytes = neighbour->bytes();
+  if (IsPart(segment, bytes)) CountSplit(change->down, bytes);
+  return bytes;
+}
+
 }  // namespace
 
 // ---- Counting ---------------------------------------------------------------
 
-// A copy of the change: a reference would keep it in memory for the usual way.
+// Takes a copy of the change: a reference would force Count's fast path to keep
+// the change in memory.
 bool BlockPool::CountSlowly(Row row, Change change, Ledger::Exclusive* all) {
   if (all == nullptr) return ledger_->Count(&shard_, row, change);
   all->Count(&shard_, row, change);
   return true;
-}
-
-// ---- Free blocks ------------------------------------------------------------
-
-Block* BlockPool::Best(const PoolRequest& request) const {
-  return IsSmall(request.size)
-             ? small_.Best(static_cast<uint32_t>(request.size / kGranule))
-             : large_.Best(request.size, request.limit());
-}
-
-void BlockPool::Insert(Block* block) {
-  block->segment->small ? small_.Insert(block) : large_.Insert(block);
-}
-
-void BlockPool::Remove(Block* block) {
-  block->segment->small ? small_.Remove(block) : large_.Remove(block);
 }
 
 bool BlockPool::HandOut(Block* block, const PoolRequest& request,
@@ -74,35 +74,21 @@ bool BlockPool::HandOut(Block* block, const PoolRequest& request,
   if (cut && IsPart(segment, rest)) CountSplit(c.up, rest);
   if (!Count(RowOf(segment), c, all)) return false;
 
-  Remove(block);
-  if (cut) {
-    const uint64_t released = block->free.released;
-    block->size = static_cast<uint32_t>(taken / kGranule);
-    Block* second = segment->Begin(block->offset + block->size);
-    second->size = static_cast<uint32_t>(rest / kGranule);
-    second->previous = block->size;
-    second->use = BlockUse::kFree;
-    second->free.released = released;
-    if (Block* next = segment->Next(second)) next->previous = second->size;
-    Insert(second);
-  }
-  free_bytes_.store(free_bytes() - taken, std::memory_order_relaxed);
-  segment->last_use = ++clock_;
+  const uint64_t allocation = segments_.HandOut(block, taken);
   block->use = BlockUse::kLive;
   block->lent = false;
   block->oversize = taken >= request.max_split_size;
-  block->mark = (uint64_t{number_} + 1) << 44 | clock_;
+  block->mark = (uint64_t{number_} + 1) << 44 | allocation;
   block->held = {uses, 0, request.requested, request.site};
   ++live_;
   return true;
 }
 
-bool BlockPool::Return(Block* block, Ledger::Exclusive* all) {
+bool BlockPool::MakeFree(Block* block, Ledger::Exclusive* all) {
   Segment* const segment = block->segment;
-  Block* left = segment->Previous(block);
-  Block* right = segment->Next(block);
+  Block* const left = FreeOrNull(segment->Previous(block));
+  Block* const right = FreeOrNull(segment->Next(block));
   const uint64_t bytes = block->bytes();
-  uint64_t joined = bytes;
   Change c;
   if (block->use != BlockUse::kPending) {
     c.down[kAllocation] = 1;
@@ -111,91 +97,68 @@ bool BlockPool::Return(Block* block, Ledger::Exclusive* all) {
   c.down[kActive] = 1;
   c.down[kActiveBytes] = Signed(bytes);
   c.down[kRequestedBytes] = Signed(block->held.requested);
-  if (left != nullptr) {
-    if (left->use == BlockUse::kFree) {
-      if (IsPart(segment, left->bytes())) CountSplit(c.down, left->bytes());
-      joined += left->bytes();
-    } else {
-      left = nullptr;
-    }
-  }
-  if (right != nullptr) {
-    if (right->use == BlockUse::kFree) {
-      if (IsPart(segment, right->bytes())) CountSplit(c.down, right->bytes());
-      joined += right->bytes();
-    } else {
-      right = nullptr;
-    }
-  }
+  const uint64_t joined =
+      bytes + CountJoined(segment, left, &c) + CountJoined(segment, right, &c);
   if (IsPart(segment, joined)) CountSplit(c.up, joined);
   if (!Count(RowOf(segment), c, all)) return false;
 
   block->use == BlockUse::kPending ? --pending_ : --live_;
   if (block->lent) lent_.store(lent_ - 1, std::memory_order_relaxed);
-  // Whatever was joined was freed before now: this is the newest point (F18).
-  const uint64_t released = Now();
-  if (right != nullptr) {
-    Remove(right);
-    segment->End(right);
-  }
-  if (left != nullptr) {
-    Remove(left);
-    segment->End(block);
-    block = left;
-  }
-  block->size = static_cast<uint32_t>(joined / kGranule);
-  block->use = BlockUse::kFree;
-  block->free.released = released;
-  if (Block* next = segment->Next(block)) next->previous = block->size;
-  Insert(block);
-  free_bytes_.store(free_bytes() + bytes, std::memory_order_relaxed);
+  // The neighbours were freed before now, so this is the newest point (F18).
+  segments_.Join(block, left, right, stream_.Now());
   return true;
 }
 
-// ---- The calls --------------------------------------------------------------
+// ---- Allocation and free ----------------------------------------------------
 
 PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
                                Segment* fresh, void** pointer) {
   PoolAnswer answer = PoolAnswer::kDone;
-  // What was made for the request serves it, even where a block of that size
-  // would be too good for it (oversize).
+  // A segment that was made for the request serves it, even where a cached
+  // block of that size would be too large for the request (oversize).
   const Segment* grown = nullptr;
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_POOL_WORK_ {
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_FAST_UNDER_LOCK_ {
     if (ABSL_PREDICT_FALSE(fresh != nullptr)) {
-      Adopt(fresh);
+      segments_.Adopt(fresh, stream_.Now());
       grown = std::exchange(fresh, nullptr);
     }
-    if (ABSL_PREDICT_FALSE(serial() != stream.serial() || end_epoch_ != 0)) {
+    if (ABSL_PREDICT_FALSE(!stream_.Is(stream))) {
       answer = PoolAnswer::kMoved;
-    } else if (ABSL_PREDICT_FALSE(!device_->IsOpen())) {
+    } else if (ABSL_PREDICT_FALSE(!stream_.device()->IsOpen())) {
       answer = PoolAnswer::kClosed;
     } else if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled)) {
       answer = PoolAnswer::kPending;
-    } else if (Block* block = ABSL_PREDICT_FALSE(grown != nullptr &&
-                                                 Serves(grown, request))
-                                  ? grown->table
-                                  : Best(request);
+    } else if (Block* block =
+                   ABSL_PREDICT_FALSE(grown != nullptr &&
+                                      segments_.IsFreeFor(grown, request))
+                       ? grown->table
+                       : segments_.Best(request);
                ABSL_PREDICT_FALSE(block == nullptr)) {
       answer = PoolAnswer::kNoBlock;
-      if (IsSmall(request.size) && std::exchange(was_taken_from_, false)) {
-        ++turns_;
-      }
+      if (IsSmall(request.size)) keeper_.NoteShortage();
     } else {
       if (!HandOut(block, request, nullptr, all)) return false;
       *pointer = block->address();
       answer = PoolAnswer::kDone;
-      Tell(MemoryAction::kAlloc, *pointer, block->bytes(), serial(),
-           request.site);
+      AddToHistory(MemoryAction::kAlloc, *pointer, block->bytes(), serial(),
+                   request.site);
     }
     return true;
   });
   return answer;
 }
 
+void BlockPool::BeginClosing(Block* block, const PoolReturn& request) {
+  block->use = BlockUse::kClosing;
+  block->mark = request.site;
+  AddToHistory(MemoryAction::kFreeRequested, request.pointer, block->bytes(),
+               stream_.HolderOf(block), request.event_site);
+}
+
 PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
   PoolAnswer answer = PoolAnswer::kDone;
   const uintptr_t address = reinterpret_cast<uintptr_t>(request->pointer);
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_POOL_WORK_ {
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_FAST_UNDER_LOCK_ {
     Segment* segment = request->segment;
     if (ABSL_PREDICT_FALSE(segment->pool.load(std::memory_order_relaxed) !=
                                this ||
@@ -208,28 +171,25 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
       answer = PoolAnswer::kNotLive;
       return true;
     }
-    const bool foreign =
-        request->stream != nullptr && !IsHolder(found, *request->stream);
-    if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || foreign ||
-                           request->claim)) {
+    if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || request->claim ||
+                           (request->stream != nullptr &&
+                            !stream_.IsHolder(found, *request->stream)))) {
       answer = PoolAnswer::kUses;
       if (request->plain) return true;
-      found->use = BlockUse::kClosing;
-      found->mark = request->site;
+      BeginClosing(found, *request);
       *block = found;
-      Tell(MemoryAction::kFreeRequested, request->pointer, found->bytes(),
-           HolderOf(found), request->event_site);
       return true;
     }
     request->oversize = found->oversize;
     const uint64_t bytes = found->bytes();
-    const uint64_t holder = HolderOf(found);
-    if (!Return(found, all)) return false;
+    const uint64_t holder = stream_.HolderOf(found);
+    if (!MakeFree(found, all)) return false;
     ++frees_;
     found->mark = request->site;
     for (const MemoryAction action :
          {MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted}) {
-      Tell(action, request->pointer, bytes, holder, request->event_site);
+      AddToHistory(action, request->pointer, bytes, holder,
+                   request->event_site);
     }
     return true;
   });
@@ -238,30 +198,167 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
 
 bool BlockPool::Settle(Block* block) {
   const bool oversize = block->oversize;
-  UnderLock([&](Ledger::Exclusive* all)
-                DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-                  const void* const pointer = block->address();
-                  const uint64_t bytes = block->bytes();
-                  const uint64_t holder = HolderOf(block);
-                  if (!Return(block, all)) return false;
-                  Tell(MemoryAction::kFreeCompleted, pointer, bytes, holder, 0);
-                  return true;
-                });
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_UNDER_LOCK_ {
+    const void* const pointer = block->address();
+    const uint64_t bytes = block->bytes();
+    const uint64_t holder = stream_.HolderOf(block);
+    if (!MakeFree(block, all)) return false;
+    AddToHistory(MemoryAction::kFreeCompleted, pointer, bytes, holder, 0);
+    return true;
+  });
   return oversize;
 }
 
-void BlockPool::Wait(Block* block) {
-  UnderLock([&](Ledger::Exclusive* all)
-                DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-                  Change c;
-                  c.down[kAllocation] = 1;
-                  c.down[kAllocatedBytes] = Signed(block->bytes());
-                  if (!Count(RowOf(block->segment), c, all)) return false;
-                  block->use = BlockUse::kPending;
-                  --live_;
-                  ++pending_;
-                  return true;
-                });
+void BlockPool::MarkPending(Block* block) {
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_UNDER_LOCK_ {
+    Change c;
+    c.down[kAllocation] = 1;
+    c.down[kAllocatedBytes] = Signed(block->bytes());
+    if (!Count(RowOf(block->segment), c, all)) return false;
+    block->use = BlockUse::kPending;
+    --live_;
+    ++pending_;
+    return true;
+  });
+}
+
+// ---- The stream -------------------------------------------------------------
+
+bool BlockPool::BeginStream(StreamRef stream, Timeline* timeline) {
+  SpinLockHolder hold(&lock_);
+  if (stream_.IsLive()) return false;
+  if (stream_.timeline() != timeline && !segments_.all().empty()) return false;
+  stream_.Begin(stream, timeline);
+  return true;
+}
+
+void BlockPool::EndStream(uint64_t serial, uint64_t epoch) {
+  SpinLockHolder hold(&lock_);
+  stream_.End(serial, epoch);
+}
+
+std::optional<StreamRef> BlockPool::stream() {
+  SpinLockHolder hold(&lock_);
+  return stream_.ref();
+}
+
+Timeline* BlockPool::timeline() {
+  SpinLockHolder hold(&lock_);
+  return stream_.timeline();
+}
+
+// EndStream waits for the lock, so the timeline knows only waits of this
+// stream: they all came before its last epoch.
+bool BlockPool::IsPast(const OrderPoint& point) {
+  SpinLockHolder hold(&lock_);
+  return stream_.IsLive() && stream_.timeline()->IsPast(point);
+}
+
+// ---- Memory for other pools and for the driver ------------------------------
+
+bool BlockPool::IsReleasedFor(const Block* block, const Timeline* taker) const {
+  return taker->IsPast({stream_.timeline(), block->free.released});
+}
+
+Block* BlockPool::FindReleased(const PoolRequest& request,
+                               const Timeline* taker, bool whole) const {
+  const bool small = IsSmall(request.size);
+  Block* block = whole ? segments_.BestWhole(request) : segments_.Best(request);
+  for (int look = 0; block != nullptr && look < kMostLooks; ++look) {
+    if (!small && block->bytes() >= request.limit()) return nullptr;
+    const Segment* const segment = block->segment;
+    const bool fits = !whole || (!segment->expandable() &&
+                                 block->bytes() == segment->bytes());
+    if (fits && IsReleasedFor(block, taker)) return block;
+    block = segments_.After(block);
+  }
+  return nullptr;
+}
+
+Segment* BlockPool::TakeSegment(const PoolRequest& request,
+                                const Timeline* taker, bool room) {
+  SpinLockHolder hold(&lock_);
+  const bool small = IsSmall(request.size);
+  if (small && room && keeper_.Keeps(segments_.allocations())) return nullptr;
+  Block* const block = FindReleased(request, taker, true);
+  if (block == nullptr) return nullptr;
+  Segment* const segment = block->segment;
+  segments_.Remove(segment);
+  if (small) keeper_.NoteLoss();
+  return segment;
+}
+
+PoolAnswer BlockPool::Lend(StreamRef stream, Timeline* taker,
+                           const PoolRequest& request, void** pointer) {
+  auto uses = std::make_unique<BlockUses>();
+  uses->open.push_back({stream, taker});
+  PoolAnswer answer = PoolAnswer::kNoBlock;
+  UnderLock([&](Ledger::Exclusive* all) DEVRT_UNDER_LOCK_ {
+    if (!stream_.device()->IsOpen()) return true;
+    Block* const block = FindReleased(request, taker, false);
+    if (block == nullptr) return true;
+    if (!HandOut(block, request, uses.get(), all)) return false;
+    uses.release();
+    block->lent = true;
+    block->held.stream_serial = stream.serial();
+    lent_.store(lent_ + 1, std::memory_order_relaxed);
+    *pointer = block->address();
+    answer = PoolAnswer::kDone;
+    AddToHistory(MemoryAction::kAlloc, *pointer, block->bytes(),
+                 stream.serial(), request.site);
+    return true;
+  });
+  return answer;
+}
+
+void BlockPool::ListFree(std::vector<FreeSegment>* list) {
+  SpinLockHolder hold(&lock_);
+  for (Segment* segment : segments_.all()) {
+    if (segment->expandable()) {
+      pages_.ListFree(segment, list);
+    } else {
+      segments_.ListFree(segment, stream_.timeline(), list);
+    }
+  }
+}
+
+bool BlockPool::RemoveIfUnchanged(const FreeSegment& seen,
+                                  const std::atomic<bool>* kept) {
+  SpinLockHolder hold(&lock_);
+  if (kept != nullptr && kept->load(std::memory_order_acquire)) return false;
+  if (seen.segment->pool.load(std::memory_order_relaxed) != this) return false;
+  if (seen.pages == 0) return segments_.RemoveIfUnchanged(seen);
+  return seen.segment->expandable() && pages_.TakeFree(seen);
+}
+
+void BlockPool::RemoveAll(std::vector<Segment*>* segments) {
+  SpinLockHolder hold(&lock_);
+  // No block is live: what is counted is free, or waits for its uses.
+  for (const Row row : {kSmallRow, kLargeRow}) {
+    Change c;
+    for (size_t m = 0; m < kMetrics; ++m) c.down[m] = shard_.current[row][m];
+    shard_.Apply(row, c);  // cannot fail: the figures only shrink
+  }
+  segments_.Clear(segments);
+  pending_ = 0;
+  lent_.store(0, std::memory_order_relaxed);
+}
+
+// ---- Figures ----------------------------------------------------------------
+
+int64_t BlockPool::CountLive() {
+  SpinLockHolder hold(&lock_);
+  return live_;
+}
+
+bool BlockPool::IsUnused() {
+  SpinLockHolder hold(&lock_);
+  return !stream_.IsLive() && segments_.all().empty();
+}
+
+uint64_t BlockPool::CountFrees() {
+  SpinLockHolder hold(&lock_);
+  return frees_;
 }
 
 }  // namespace devrt::internal

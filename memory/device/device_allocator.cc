@@ -2,44 +2,50 @@
 
 #include "memory/device/device_allocator.h"
 
-#include <cmath>
 #include <mutex>
-#include <string>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
-#include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/hooks.h"
 #include "memory/common/hot_settings.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
+#include "memory/device/recovery.h"
 #include "runtime/internal/blocks.h"
-#include "runtime/internal/text.h"
 #include "streams/internal/stream_record.h"
+#include "streams/internal/stream_target.h"
 
 namespace devrt::internal {
 
 // ---- Making -----------------------------------------------------------------
 
-DeviceAllocator::DeviceAllocator(DeviceRecord* device, DeviceAllocator* owner)
+DeviceAllocator::DeviceAllocator(DeviceRecord* device, AllocatorFamily* family)
     : device_(device),
-      owner_(owner != nullptr ? owner : this),
-      suballocation_(FindExtension<devrt_suballocation_v0>(
-          device, DEVRT_SUBALLOCATION_EXTENSION)),
-      virtual_memory_(FindExtension<devrt_virtual_memory_v0>(
-          device, DEVRT_VIRTUAL_MEMORY_EXTENSION)),
+      own_family_(family != nullptr
+                      ? nullptr
+                      : std::make_unique<AllocatorFamily>(
+                            device, this,
+                            CurrentSettings().per_process_memory_fraction)),
+      family_(family != nullptr ? family : own_family_.get()),
+      reports_(device),
       capture_(FindCapture(device)),
+      pools_(device, &ledger_, family == nullptr),
+      search_(device, &pools_, &graphs_, family_->moves()),
+      source_(device, this, family_->budget(), &ledger_, &reports_),
+      expandable_(device, family_->budget(), &ledger_, &reports_, &source_),
+      cache_(device, &pools_, &graphs_, family_->moves(), &source_,
+             &expandable_),
       pending_(&SettleBlock) {}
 
 DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {
   static std::once_flag hooks;
   std::call_once(hooks, &InstallMemoryHooks);
   std::unique_ptr<DeviceAllocator> made(new DeviceAllocator(device, nullptr));
-  made->fraction_.store(CurrentSettings().per_process_memory_fraction,
-                        std::memory_order_relaxed);
-  // Whether requests may come here directly is found out by the first.
+  // The first request finds out whether requests may come here directly.
   device->has_resource.store(true);
   DeviceAllocator* expected = nullptr;
   if (device->allocator.compare_exchange_strong(expected, made.get())) {
@@ -48,105 +54,12 @@ DeviceAllocator* DeviceAllocator::Make(DeviceRecord* device) {
   return expected;
 }
 
-DeviceAllocator* DeviceAllocator::MakePrivate(DeviceRecord* device) {
-  DeviceAllocator* owner = Of(device);
-  for (DeviceAllocator* each : owner->Family()) {
-    if (each->Revive()) return each;
-  }
-  return AddPrivate(owner);
-}
-
-DeviceAllocator* DeviceAllocator::MakeForGraphs(DeviceRecord* device) {
-  DeviceAllocator* owner = Of(device);
-  for (DeviceAllocator* each : owner->Family()) {
-    if (each->ReviveForGraphs()) return each;
-  }
-  DeviceAllocator* const made = AddPrivate(owner);
-  made->for_graphs_.store(true);
-  made->was_for_graphs_.store(true);
-  return made;
-}
-
-DeviceAllocator* DeviceAllocator::AddPrivate(DeviceAllocator* owner) {
-  std::unique_ptr<DeviceAllocator> made(
-      new DeviceAllocator(owner->device_, owner));
-  MutexLock lock(&owner->mutex_);
-  owner->privates_.push_back(made.get());
-  return made.release();
-}
-
-std::vector<DeviceAllocator*> DeviceAllocator::Family() {
-  MutexLock lock(&mutex_);
-  std::vector<DeviceAllocator*> all = {this};
-  all.insert(all.end(), privates_.begin(), privates_.end());
-  return all;
-}
-
-std::vector<BlockPool*> DeviceAllocator::Pools() {
-  MutexLock lock(&mutex_);
-  std::vector<BlockPool*> pools;
-  for (const auto& pool : pools_) pools.push_back(pool.get());
-  return pools;
-}
-
-BlockPool* DeviceAllocator::FindPool(StreamRef stream) {
-  StreamRecord* const record = stream.record();
-  Timeline* const timeline = TimelineOf(stream);
-  MutexLock lock(&mutex_);
-  BlockPool*& known = by_serial_[stream.serial()];
-  if (known == nullptr) {
-    // One that is behind the same work, else one that has nothing.
-    for (const bool same : {true, false}) {
-      for (const auto& pool : pools_) {
-        if (known != nullptr) break;
-        if (same ? pool->timeline() == timeline : pool->IsBlank()) {
-          if (pool->Begin(stream, timeline)) known = pool.get();
-        }
-      }
-    }
-  }
-  if (known == nullptr) {
-    // Numbers differ over all devices: the ids of blocks are made of them.
-    static std::atomic<uint32_t> numbers{0};
-    pools_.push_back(
-        std::make_unique<BlockPool>(device_, &ledger_, numbers.fetch_add(1)));
-    known = pools_.back().get();
-    known->Begin(stream, timeline);
-  }
-  if (owner_ == this) {
-    record->memory_pool.store(known, std::memory_order_relaxed);
-    record->memory_pool_serial.store(stream.serial(),
-                                     std::memory_order_release);
-  }
-  return known;
-}
-
-// Its timeline gets a checkpoint from streams/: all of its work is
-// covered by what is now the epoch.
-void DeviceAllocator::EndStream(StreamRef stream) {
-  BlockPool* pool = nullptr;
-  {
-    MutexLock lock(&mutex_);
-    const auto found = by_serial_.find(stream.serial());
-    if (found == by_serial_.end()) return;
-    pool = found->second;
-    by_serial_.erase(found);
-  }
-  Timeline* timeline = pool->timeline();
-  const uint64_t epoch = timeline->Now();
-  // Of a stream that is kept for the next one nobody else takes note.
-  if (!timeline->IsComplete(epoch)) {
-    (void)timeline->CheckpointLater(stream, epoch);
-  }
-  pool->End(stream.serial(), epoch);
-}
-
 // ---- Allocation -------------------------------------------------------------
 
 namespace {
 
-absl::Status NoneInCapture(const MemoryRequest& request,
-                           const PoolRequest& wanted) {
+absl::Status NothingCachedError(const MemoryRequest& request,
+                                const PoolRequest& wanted) {
   return CaptureError(absl::StrCat(
       "AllocateMemory of ", wanted.requested, " bytes for stream ",
       request.stream.id(), " of ", request.stream.device().name(),
@@ -167,40 +80,33 @@ absl::StatusOr<void*> DeviceAllocator::Allocate(const MemoryRequest& request) {
   wanted.site =
       ABSL_PREDICT_TRUE(history == nullptr) ? 0 : history->Site(request.site);
   void* pointer = nullptr;
-  BlockPool* pool = PoolOf(request.stream);
+  BlockPool* pool = pools_.Of(request.stream);
   const PoolAnswer answer =
       pool->Allocate(request.stream, wanted, nullptr, &pointer);
   if (ABSL_PREDICT_FALSE(answer != PoolAnswer::kDone)) {
     return AllocateSlowly(request, wanted, answer);
   }
-  return HandedOut(request, wanted, pointer);
+  return FinishAllocation(request, wanted, pointer);
 }
 
-inline absl::StatusOr<void*> DeviceAllocator::HandedOut(
+inline absl::StatusOr<void*> DeviceAllocator::FinishAllocation(
     const MemoryRequest& request, const PoolRequest& wanted, void* pointer) {
   if (ABSL_PREDICT_FALSE(wanted.max_split_size != UINT64_MAX)) {
-    // The caller's already: nobody else looks at it.
+    // Without the lock: the block belongs to this request already.
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     const Segment* segment = AddressMap::Get().Find(pointer);
     if (segment->Beginning(address)->oversize) {
       ledger_.CountOversizeAllocation(1);
     }
   }
-  if (ABSL_PREDICT_FALSE(suballocation_.table != nullptr)) {
-    const CallSiteScope told(request.site);
-    const devrt_stream handle =
-        request.stream.record()->handle.load(std::memory_order_acquire);
-    Announce(suballocation_.table->hand_out(suballocation_.self, handle,
-                                            pointer, request.bytes),
-             "hand_out");
-  }
+  reports_.HandOut(request, pointer);
   return pointer;
 }
 
 absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
   const devrt_stream handle =
       stream.record()->handle.load(std::memory_order_acquire);
-  // Of a default stream that nobody has used yet there is none.
+  // A default stream that was never used has no native handle.
   if (capture_.table == nullptr || handle == nullptr || !IsOpen(device_)) {
     return false;
   }
@@ -213,13 +119,13 @@ absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
 
 absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
     const MemoryRequest& request, PoolRequest wanted, PoolAnswer answer) {
-  // Checkpoints of other streams, which a search may need.
+  // For checkpoints that a search puts on other streams.
   const CallSiteScope noted(request.site);
   void* pointer = nullptr;
   for (;;) {
     switch (answer) {
       case PoolAnswer::kDone:
-        return HandedOut(request, wanted, pointer);
+        return FinishAllocation(request, wanted, pointer);
       case PoolAnswer::kPending: {
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
                                IsCapturing(request.stream));
@@ -237,30 +143,53 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
         wanted.polled = true;
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
                                IsCapturing(request.stream));
-        if (capturing && !IsForGraphs()) return NoneInCapture(request, wanted);
-        absl::StatusOr<void*> found = capturing ? GrowInCapture(request, wanted)
-                                                : Recover(request, wanted);
+        if (capturing && !graphs_.active()) {
+          return NothingCachedError(request, wanted);
+        }
+        Recovery recovery(this, request, wanted);
+        absl::StatusOr<void*> found =
+            capturing ? recovery.RunInCapture() : recovery.Run();
         if (!found.ok()) return found;
-        return HandedOut(request, wanted, *found);
+        return FinishAllocation(request, wanted, *found);
       }
       default:
         return ClosedError(device_);
     }
-    answer = PoolOf(request.stream)
+    answer = pools_.Of(request.stream)
                  ->Allocate(request.stream, wanted, nullptr, &pointer);
   }
 }
 
 // ---- Free -------------------------------------------------------------------
 
-absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
-                                   const StreamRef* stream, CallSite site) {
+namespace {
+
+absl::Status NotLiveError(const void* pointer, const char* call) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(call, " needs ",
+                   std::string_view(call) == "FreeMemory"
+                       ? "the beginning of a live block from AllocateMemory"
+                       : "a pointer into a live block from AllocateMemory",
+                   ", but ", DescribePointer(pointer)));
+}
+
+}  // namespace
+
+inline PoolReturn DeviceAllocator::ReturnOf(Segment* segment, void* pointer,
+                                            const StreamRef* stream,
+                                            CallSite site) {
   PoolReturn back = {segment, pointer, stream, PackSite(site)};
-  back.claim = suballocation_.table != nullptr;
   HistoryRing* const history = ledger_.history();
   if (ABSL_PREDICT_FALSE(history != nullptr)) {
     back.event_site = history->Site(site);
   }
+  return back;
+}
+
+absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
+                                   const StreamRef* stream, CallSite site) {
+  PoolReturn back = ReturnOf(segment, pointer, stream, site);
+  back.claim = reports_.wanted();
   for (;;) {
     BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (ABSL_PREDICT_FALSE(pool == nullptr)) break;
@@ -281,22 +210,18 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
       return absl::OkStatus();
     }
     if (answer == PoolAnswer::kNotLive) break;
-    // The segment has another pool by now, or is none any more.
+    // kMoved: the segment belongs to another pool now, or is gone.
     if (AddressMap::Get().Find(pointer) != segment) break;
   }
-  return NotLive(pointer, "FreeMemory");
+  return NotLiveError(pointer, "FreeMemory");
 }
 
 bool DeviceAllocator::FreePlainly(Segment* segment, void* pointer,
                                   CallSite site) {
-  // A private one may be abandoned, and gives back what is freed.
-  if (suballocation_.table != nullptr || owner_ != this) return false;
-  PoolReturn back = {segment, pointer, nullptr, PackSite(site)};
+  // An abandoned private allocator gives back to the driver what is freed.
+  if (reports_.wanted() || !IsMain()) return false;
+  PoolReturn back = ReturnOf(segment, pointer, nullptr, site);
   back.plain = true;
-  HistoryRing* const history = ledger_.history();
-  if (ABSL_PREDICT_FALSE(history != nullptr)) {
-    back.event_site = history->Site(site);
-  }
   BlockPool* const pool = segment->pool.load(std::memory_order_acquire);
   Block* block = nullptr;
   if (pool == nullptr || pool->Free(&back, &block) != PoolAnswer::kDone) {
@@ -308,7 +233,7 @@ bool DeviceAllocator::FreePlainly(Segment* segment, void* pointer,
 
 void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
                                 const StreamRef* freed_on) {
-  const Moves::Scope moves(&owner_->moves_);
+  const Moves::Scope moves(family_->moves());
   std::unique_ptr<BlockUses> uses(std::exchange(block->held.uses, nullptr));
   if (uses == nullptr) uses = std::make_unique<BlockUses>();
   PendingFree item;
@@ -316,14 +241,14 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
   item.home = pool;
   std::optional<StreamRef> home = pool->stream();
   if (IsOpen(device_)) {
-    // An error of a checkpoint is that of earlier work; the uses stay, unless a
-    // later look covers them (docs/semantics.md 2.4).
+    // An error of a checkpoint belongs to earlier work.  The use then stays
+    // until a later look covers it (docs/semantics.md 2.4).
     for (const BlockUses::Open& open : uses->open) {
       const uint64_t epoch = open.timeline->Now();
       (void)open.timeline->CheckpointLater(open.stream, epoch);
       uses->Add(open.stream, open.timeline, epoch);
     }
-    // The end of a stream that was destroyed meanwhile is its pool's matter.
+    // If the stream was destroyed meanwhile, its pool has the end of its work.
     if (freed_on != nullptr && (!home.has_value() || *freed_on != *home) &&
         CheckStream(*freed_on, "FreeMemory").ok()) {
       Timeline* const timeline = TimelineOf(*freed_on);
@@ -337,7 +262,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
     SettleBlock(block);
     return;
   }
-  pool->Wait(block);
+  pool->MarkPending(block);
   pending_.Add(std::move(item));
 }
 
@@ -345,43 +270,13 @@ void DeviceAllocator::SettleBlock(void* settled) {
   Block* const block = static_cast<Block*>(settled);
   Segment* const segment = block->segment;
   DeviceAllocator* const allocator = segment->allocator;
-  // A segment with a block that is not free has one pool.
+  // The pool cannot change: a block of the segment is not free.
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
-  allocator->TakeBack(pool, block);
+  allocator->reports_.TakeBack(pool, block);
   if (pool->Settle(block)) allocator->ledger_.CountOversizeAllocation(-1);
   if (allocator->abandoned_.load(std::memory_order_relaxed)) {
     (void)allocator->EmptyCache();
   }
-}
-
-void DeviceAllocator::TakeBack(BlockPool* pool, const Block* block) const {
-  if (ABSL_PREDICT_TRUE(suballocation_.table == nullptr) || !IsOpen(device_)) {
-    return;
-  }
-  // What had to be waited for is over for everybody.
-  const std::optional<StreamRef> home =
-      block->use == BlockUse::kPending ? std::nullopt : pool->stream();
-  const devrt_stream handle =
-      home.has_value() ? home->record()->handle.load(std::memory_order_acquire)
-                       : nullptr;
-  Announce(suballocation_.table->take_back(suballocation_.self, handle,
-                                           block->address()),
-           "take_back");
-}
-
-absl::Status DeviceAllocator::NotLive(const void* pointer, const char* call) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(call, " needs ",
-                   std::string_view(call) == "FreeMemory"
-                       ? "the beginning of a live block from AllocateMemory"
-                       : "a pointer into a live block from AllocateMemory",
-                   ", but ", DescribePointer(pointer)));
-}
-
-void DeviceAllocator::Announce(devrt_status error, const char* call) const {
-  if (ABSL_PREDICT_TRUE(error == nullptr)) return;
-  const absl::Status status = TakeError(device_, error, call);
-  DEVRT_LOG(kWarning, std::string(ToStd(status.message())));
 }
 
 // ---- Uses -------------------------------------------------------------------
@@ -393,17 +288,18 @@ absl::Status DeviceAllocator::RecordUse(Segment* segment, const void* pointer,
     BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr) break;
     bool foreign = false;
-    const PoolAnswer answer =
-        pool->AddUse(segment, pointer, stream, timeline, true, true, &foreign);
+    const PoolAnswer answer = pool->uses().Add(segment, pointer, stream,
+                                               timeline, true, true, &foreign);
     if (answer == PoolAnswer::kMoved) continue;
     if (answer == PoolAnswer::kNotLive) break;
-    // Their owner may destroy them behind devrt's back (F22).
+    // The owner of an adopted stream may destroy it without telling devrt
+    // (F22).
     if (foreign && stream.kind() == StreamKind::kExternal) {
       return timeline->Checkpoint(stream);
     }
     return absl::OkStatus();
   }
-  return NotLive(pointer, "RecordStream");
+  return NotLiveError(pointer, "RecordStream");
 }
 
 void DeviceAllocator::NoteUse(Segment* segment, const void* pointer,
@@ -413,24 +309,21 @@ void DeviceAllocator::NoteUse(Segment* segment, const void* pointer,
     BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr || pool->IsOwn(stream)) return;
     bool foreign = false;
-    const PoolAnswer answer = pool->AddUse(segment, pointer, stream, timeline,
-                                           false, false, &foreign);
+    const PoolAnswer answer = pool->uses().Add(
+        segment, pointer, stream, timeline, false, false, &foreign);
     if (answer == PoolAnswer::kMoved) continue;
-    // Its end is to be known apart from what comes later (F15).
+    // So that the end of this use can be told from that of later work (F15).
     if (foreign) (void)timeline->Checkpoint(stream);
     return;
   }
 }
 
-// ---- The rest ---------------------------------------------------------------
+// ---- The cache --------------------------------------------------------------
 
-absl::Status DeviceAllocator::SetFraction(double fraction) {
-  if (!(fraction >= 0.0 && fraction <= 1.0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Invalid fraction value: ", fraction, ". A part of the memory of ",
-        DeviceName(device_), " is meant, from 0.0 to 1.0"));
-  }
-  owner_->fraction_.store(fraction, std::memory_order_relaxed);
+absl::Status DeviceAllocator::EmptyCache() {
+  if (!IsOpen(device_)) return ClosedError(device_);
+  pending_.Poll(SIZE_MAX);
+  cache_.ReleaseUnused();
   return absl::OkStatus();
 }
 
@@ -440,26 +333,44 @@ int64_t DeviceAllocator::CountLive() {
   return live;
 }
 
-bool DeviceAllocator::Revive() {
-  if (!abandoned_.load(std::memory_order_relaxed) || CountLive() != 0) {
-    return false;
+// Release may not be allowed to ask the backend any more.
+void DeviceAllocator::Settle() {
+  if (!IsOpen(device_)) return;
+  for (BlockPool* pool : Pools()) {
+    if (pool->free_bytes() == 0) continue;
+    Timeline* timeline = pool->timeline();
+    if (!timeline->IsComplete(timeline->Now() - 1)) timeline->Poll(true);
   }
-  // What streams still used when it was abandoned.
-  (void)EmptyCache();
-  if (ledger_.Read().reserved_bytes.all.current != 0) return false;
-  bool expected = true;
-  return abandoned_.compare_exchange_strong(expected, false);
+  if (!pending_.empty()) pending_.Poll(SIZE_MAX);
 }
 
-bool DeviceAllocator::ReviveForGraphs() {
-  if (!was_for_graphs_.load() || CountLive() != 0) return false;
-  bool expected = false;
-  return for_graphs_.compare_exchange_strong(expected, true);
+// No block is live: the gate is closed, or live blocks were counted under all
+// locks.
+void DeviceAllocator::Release() {
+  if (TakesHandlesBack(device_)) {
+    if (IsOpen(device_)) pending_.Poll(SIZE_MAX);
+    cache_.ReleaseAtEnd();
+  }
+  // Work still uses what is left, or the device is lost.
+  pending_.TakeAll();
+  cache_.ForgetAll();
+  family_->budget()->ForgetTotal();
 }
 
 void DeviceAllocator::Abandon() {
   abandoned_.store(true, std::memory_order_relaxed);
   (void)EmptyCache();
+}
+
+bool DeviceAllocator::Revive() {
+  if (!abandoned_.load(std::memory_order_relaxed) || CountLive() != 0) {
+    return false;
+  }
+  // Streams may still have used some of the memory when Abandon was called.
+  (void)EmptyCache();
+  if (ledger_.Read().reserved_bytes.all.current != 0) return false;
+  bool expected = true;
+  return abandoned_.compare_exchange_strong(expected, false);
 }
 
 }  // namespace devrt::internal

@@ -11,6 +11,7 @@
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
+#include "memory/device/out_of_memory_callbacks.h"
 #include "memory/external/captured_blocks.h"
 #include "memory/resource/owners.h"
 #include "runtime/internal/blocks.h"
@@ -161,24 +162,28 @@ absl::Status SetMemoryFraction(Device device, double fraction) {
   if (!internal::IsOpen(device.record())) {
     return internal::ClosedError(device.record());
   }
-  return DeviceAllocator::Of(device.record())->SetFraction(fraction);
+  return DeviceAllocator::Of(device.record())
+      ->family()
+      .budget()
+      ->SetFraction(fraction);
 }
 
 double GetMemoryFraction(Device device) {
-  const DeviceAllocator* allocator =
+  DeviceAllocator* const allocator =
       device.record()->allocator.load(std::memory_order_acquire);
   return allocator != nullptr
-             ? allocator->fraction()
+             ? allocator->family().budget()->fraction()
              : GetAllocatorSettings().per_process_memory_fraction;
 }
 
 uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
   if (internal::IsForkedChild()) return 0;
-  return internal::AddCallback(std::move(callback));
+  return internal::OutOfMemoryCallbacks::Get().Add(std::move(callback));
 }
 
 void RemoveOutOfMemoryCallback(uint64_t id) {
-  if (!internal::IsForkedChild()) internal::RemoveCallback(id);
+  if (internal::IsForkedChild()) return;
+  internal::OutOfMemoryCallbacks::Get().Remove(id);
 }
 
 }  // namespace devrt

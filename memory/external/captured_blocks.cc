@@ -341,7 +341,7 @@ absl::Status FreeOrKeep(const HeldBlock& held, const Captures& captures,
 
 // A pool that the capture holds keeps all of its blocks.
 bool IsKeptByPool(const HeldBlock& held, CaptureNumber capture) {
-  return held.graphs != nullptr && held.graphs->HasHolder(capture);
+  return held.graphs != nullptr && held.graphs->HasCapture(capture);
 }
 
 }  // namespace

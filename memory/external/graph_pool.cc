@@ -2,11 +2,9 @@
 
 #include "memory/external/graph_pool.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/device_allocator.h"
@@ -38,10 +36,10 @@ absl::StatusOr<std::shared_ptr<GraphPool>> GraphPool::Make(Device device) {
   FixSettings(SettingsUse::kDeviceMemory);
   EndCapturesThatAreOver();
   return std::shared_ptr<GraphPool>(
-      new GraphPool(DeviceAllocator::MakeForGraphs(record)));
+      new GraphPool(DeviceAllocator::Of(record)->family().MakeForGraphs()));
 }
 
-GraphPool::~GraphPool() { allocator_->EndGraphs(); }
+GraphPool::~GraphPool() { allocator_->graphs().End(); }
 
 Device GraphPool::device() const { return Device(allocator_->device()); }
 
@@ -63,35 +61,9 @@ absl::StatusOr<void*> GraphPool::Allocate(StreamRef stream, uint64_t bytes,
 }
 
 void GraphPool::HoldBy(CaptureNumber capture) {
-  if (!allocator_->AddHolder(capture)) return;
+  if (!allocator_->graphs().AddCapture(capture)) return;
   (void)EndWith(capture, std::make_unique<HeldPool>(shared_from_this(),
                                                     allocator_->device()));
-}
-
-// ---- Of the allocator -------------------------------------------------------
-
-void DeviceAllocator::EndGraphs() {
-  {
-    MutexLock lock(&mutex_);
-    holders_.clear();
-  }
-  for_graphs_.store(false, std::memory_order_release);
-}
-
-bool DeviceAllocator::AddHolder(CaptureNumber capture) {
-  MutexLock lock(&mutex_);
-  if (std::find(holders_.begin(), holders_.end(), capture) != holders_.end()) {
-    return false;
-  }
-  holders_.erase(std::remove_if(holders_.begin(), holders_.end(), &IsOver),
-                 holders_.end());
-  holders_.push_back(capture);
-  return true;
-}
-
-bool DeviceAllocator::HasHolder(CaptureNumber capture) {
-  MutexLock lock(&mutex_);
-  return std::find(holders_.begin(), holders_.end(), capture) != holders_.end();
 }
 
 }  // namespace devrt::internal

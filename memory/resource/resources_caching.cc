@@ -113,7 +113,7 @@ std::shared_ptr<MemoryResource> CachingResource(Device device) {
 std::shared_ptr<MemoryResource> PrivateCachingResource(Device device) {
   if (internal::IsForkedChild()) return CachingResource(device);
   return std::make_shared<Caching>(
-      device, DeviceAllocator::MakePrivate(device.record()));
+      device, DeviceAllocator::Of(device.record())->family().MakePrivate());
 }
 
 }  // namespace devrt

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What BlockPool does with expandable segments: pages.h.
 
-#include <algorithm>
-
-#include "memory/device/block_pool.h"
+#include "memory/device/pool_pages.h"
 
 namespace devrt::internal {
 
@@ -23,18 +19,19 @@ uint32_t GranuleOf(const Segment* segment, uint64_t page) {
   return static_cast<uint32_t>(page * segment->pages->page_bytes / kGranule);
 }
 
-// The block that holds the byte; the page that it is in is mapped.
+// The block that holds the byte at `offset`, which lies in a mapped page.
 Block* BlockAround(const Segment* segment, uint64_t offset) {
   return segment->Find(segment->base.load(std::memory_order_relaxed) + offset);
 }
 
-// At the border of a hole: the block that ends or begins there, nullptr if the
-// page on that side is not mapped.
+// The block that ends where `page` begins; nullptr if the page before is not
+// mapped.
 Block* BlockBefore(const Segment* segment, uint32_t page) {
   const PageTable& table = *segment->pages;
   if (page == 0 || !table.Is(page - 1, Page::kMapped)) return nullptr;
   return BlockAround(segment, page * table.page_bytes - 1);
 }
+// The block that begins where `page` begins; nullptr if `page` is not mapped.
 Block* BlockBehind(const Segment* segment, uint32_t page) {
   if (!segment->pages->Is(page, Page::kMapped)) return nullptr;
   return segment->At(GranuleOf(segment, page));
@@ -44,7 +41,8 @@ bool IsFree(const Block* block) {
   return block != nullptr && block->use == BlockUse::kFree;
 }
 
-// The first place where pages make room for `bytes`; count 0: there is none.
+// The first holes that make room for `bytes` together with the free blocks
+// beside them; a run of 0 pages if there are none.
 PageRun PlaceFor(Segment* segment, uint64_t bytes) {
   const PageTable& table = *segment->pages;
   uint32_t first = 0;
@@ -76,10 +74,15 @@ PageRun PlaceFor(Segment* segment, uint64_t bytes) {
 
 }  // namespace
 
-bool BlockPool::ReservePages(const PoolRequest& request, PageRun* run) {
+void PoolPages::AdoptAddresses(Segment* segment) {
+  SpinLockHolder hold(lock_);
+  segments_->List(segment);
+}
+
+bool PoolPages::Reserve(const PoolRequest& request, PageRun* run) {
   const bool small = IsSmall(request.size);
-  SpinLockHolder hold(&lock_);
-  for (Segment* segment : segments_) {
+  SpinLockHolder hold(lock_);
+  for (Segment* segment : segments_->all()) {
     if (!segment->expandable() || segment->small != small) continue;
     *run = PlaceFor(segment, request.size);
     if (run->count == 0) continue;
@@ -89,24 +92,19 @@ bool BlockPool::ReservePages(const PoolRequest& request, PageRun* run) {
   return false;
 }
 
-void BlockPool::AdoptAddresses(Segment* segment) {
-  SpinLockHolder hold(&lock_);
-  List(segment);
-}
-
-void BlockPool::AddPages(const PageRun& run) {
-  SpinLockHolder hold(&lock_);
+void PoolPages::Add(const PageRun& run) {
+  SpinLockHolder hold(lock_);
   Segment* const segment = run.segment;
   const uint64_t bytes = run.bytes();
   Block* const before = BlockBefore(segment, run.first);
   Block* const behind = BlockBehind(segment, run.first + run.count);
   Set(run, Page::kMapped);
   segment->mapped += bytes;
-  segment->last_use = clock_;
-  free_bytes_.store(free_bytes() + bytes, std::memory_order_relaxed);
+  segment->last_use = segments_->allocations();
+  segments_->ChangeFreeBytes(static_cast<int64_t>(bytes));
   Block* block = before;
   if (IsFree(before)) {
-    Remove(block);
+    segments_->Remove(block);
   } else {
     block = segment->Begin(GranuleOf(segment, run.first));
     block->size = 0;
@@ -115,18 +113,18 @@ void BlockPool::AddPages(const PageRun& run) {
   }
   block->size += static_cast<uint32_t>(bytes / kGranule);
   if (IsFree(behind)) {
-    Remove(behind);
+    segments_->Remove(behind);
     segment->End(behind);
     block->size += behind->size;
   }
-  // Fresh memory, and what was free here before now.
-  block->free.released = Now();
+  // The new memory is free now, and what was free beside it was so before.
+  block->free.released = stream_->Now();
   if (Block* next = segment->Next(block)) next->previous = block->size;
-  Insert(block);
+  segments_->Insert(block);
 }
 
-bool BlockPool::EndPages(const PageRun& run) {
-  SpinLockHolder hold(&lock_);
+bool PoolPages::End(const PageRun& run) {
+  SpinLockHolder hold(lock_);
   PageTable* const table = run.segment->pages;
   for (uint32_t p = run.first; p < run.first + run.count; ++p) {
     if (table->pages[p].chunk == nullptr) {
@@ -136,14 +134,34 @@ bool BlockPool::EndPages(const PageRun& run) {
     }
   }
   if (table->used != 0) return false;
-  Unlist(run.segment);
+  segments_->Unlist(run.segment);
   return true;
 }
 
-// ---- Giving pages back ------------------------------------------------------
+// ---- Free pages -------------------------------------------------------------
 
-void BlockPool::ListFreePages(Segment* segment,
-                              std::vector<FreeSegment>* list) {
+namespace {
+
+// The pages that lie wholly in the free block, if they may be taken out of it.
+// A block of the large pool must stay longer than a slot of its table (block.h)
+// unless a hole follows, so a shorter rest keeps the last page.
+PageRun PagesIn(Segment* segment, const Block* block) {
+  const uint64_t page_bytes = segment->pages->page_bytes;
+  const uint64_t begin = uint64_t{block->offset} * kGranule;
+  const uint64_t end = begin + block->bytes();
+  const uint64_t first = (begin + page_bytes - 1) / page_bytes;
+  uint64_t last = end / page_bytes;
+  const uint64_t rest = end - last * page_bytes;
+  if (!segment->small && rest != 0 && rest < kMiB) --last;
+  if (last <= first) return {segment, 0, 0};
+  return {segment, static_cast<uint32_t>(first),
+          static_cast<uint32_t>(last - first)};
+}
+
+}  // namespace
+
+void PoolPages::ListFree(Segment* segment,
+                         std::vector<FreeSegment>* list) const {
   const PageTable& table = *segment->pages;
   uint32_t page = 0;
   for (uint32_t seen = 0; seen < table.used && page < table.count();) {
@@ -159,23 +177,17 @@ void BlockPool::ListFreePages(Segment* segment,
       ++seen;
       continue;
     }
-    const uint64_t begin = uint64_t{block->offset} * kGranule;
-    const uint64_t end = begin + block->bytes();
-    const uint64_t first = (begin + table.page_bytes - 1) / table.page_bytes;
-    uint64_t last = end / table.page_bytes;
-    // Blocks of the large pool are longer than a slot of its table, but for
-    // those in front of a hole.
-    const uint64_t rest = end - last * table.page_bytes;
-    if (!segment->small && rest != 0 && rest < kMiB) --last;
-    if (last > first) {
+    const PageRun run = PagesIn(segment, block);
+    if (run.count != 0) {
       list->push_back({segment,
-                       this,
-                       {timeline_, block->free.released},
-                       (last - first) * table.page_bytes,
-                       clock_ - segment->last_use,
-                       static_cast<uint32_t>(first),
-                       static_cast<uint32_t>(last - first)});
+                       segments_->pool(),
+                       {stream_->timeline(), block->free.released},
+                       run.bytes(),
+                       segments_->allocations() - segment->last_use,
+                       run.first,
+                       run.count});
     }
+    const uint64_t end = uint64_t{block->offset} * kGranule + block->bytes();
     const auto next =
         static_cast<uint32_t>((end + table.page_bytes - 1) / table.page_bytes);
     seen += next - page;
@@ -183,12 +195,35 @@ void BlockPool::ListFreePages(Segment* segment,
   }
 }
 
-bool BlockPool::TakePages(const FreeSegment& seen) {
+void PoolPages::CutOut(Block* block, uint32_t begin, uint32_t end) {
+  Segment* const segment = block->segment;
+  const uint32_t rest = block->offset + block->size - end;
+  segments_->Remove(block);
+  Block* const next = segment->Next(block);
+  const uint64_t released = block->free.released;
+  if (block->offset < begin) {
+    block->size = begin - block->offset;
+    segments_->Insert(block);
+  } else {
+    segment->End(block);
+  }
+  if (rest != 0) {
+    Block* right = segment->Begin(end);
+    right->size = rest;
+    right->previous = 0;
+    right->use = BlockUse::kFree;
+    right->free.released = released;
+    segments_->Insert(right);
+  }
+  if (next != nullptr) next->previous = rest;
+}
+
+bool PoolPages::TakeFree(const FreeSegment& seen) {
   Segment* const segment = seen.segment;
-  const PageRun run = {segment, seen.first_page, seen.pages};
+  const PageRun run = seen.run();
   const PageTable& table = *segment->pages;
-  for (uint32_t p = run.first; p < run.first + run.count; ++p) {
-    if (!table.Is(p, Page::kMapped)) return false;
+  if (table.EndOf(run.first, Page::kMapped) < run.first + run.count) {
+    return false;
   }
   Block* const block = BlockAround(segment, run.first * table.page_bytes);
   const uint32_t begin = GranuleOf(segment, run.first);
@@ -199,29 +234,12 @@ bool BlockPool::TakePages(const FreeSegment& seen) {
   }
   const uint32_t rest = block->offset + block->size - end;
   if (!segment->small && rest != 0 && rest * uint64_t{kGranule} < kMiB) {
-    return false;  // it has become shorter
+    return false;  // the block has become shorter since (PagesIn)
   }
-  Remove(block);
-  Block* const next = segment->Next(block);
-  const uint64_t released = block->free.released;
-  if (block->offset < begin) {
-    block->size = begin - block->offset;
-    Insert(block);
-  } else {
-    segment->End(block);
-  }
-  if (rest != 0) {
-    Block* right = segment->Begin(end);
-    right->size = rest;
-    right->previous = 0;
-    right->use = BlockUse::kFree;
-    right->free.released = released;
-    Insert(right);
-  }
-  if (next != nullptr) next->previous = rest;
+  CutOut(block, begin, end);
   Set(run, Page::kBusy);
   segment->mapped -= run.bytes();
-  free_bytes_.store(free_bytes() - run.bytes(), std::memory_order_relaxed);
+  segments_->ChangeFreeBytes(-static_cast<int64_t>(run.bytes()));
   return true;
 }
 

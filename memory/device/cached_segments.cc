@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/device/cached_segments.h"
+
+#include "memory/common/pending_frees.h"
+
+namespace devrt::internal {
+
+void CachedSegments::List(std::vector<FreeSegment>* list) {
+  if (graphs_->active()) return;
+  for (BlockPool* pool : pools_->All()) pool->ListFree(list);
+}
+
+bool CachedSegments::ReleaseUnless(const std::atomic<bool>* kept,
+                                   const FreeSegment& segment,
+                                   absl::Status* gave_up) {
+  const OrderPoint& released = segment.released;
+  if (gave_up != nullptr) {
+    gave_up->Update(WaitFor(released));
+  } else if (!released.timeline->IsComplete(released.epoch)) {
+    released.timeline->Poll(true);
+  }
+  const Moves::Scope moves(moves_);
+  if (!released.timeline->IsComplete(released.epoch) ||
+      !segment.pool->RemoveIfUnchanged(segment, kept)) {
+    return false;
+  }
+  if (segment.pages != 0) {
+    expandable_->Free(segment.pool, segment.run());
+  } else {
+    source_->Free(segment.segment);
+  }
+  return true;
+}
+
+void CachedSegments::ReleaseUnused() {
+  std::vector<FreeSegment> list;
+  List(&list);
+  for (const FreeSegment& segment : list) {
+    if (IsOpen(device_)) Release(segment, nullptr);
+  }
+}
+
+void CachedSegments::ReleaseAtEnd() {
+  std::vector<FreeSegment> list;
+  for (BlockPool* pool : pools_->All()) pool->ListFree(&list);
+  for (const FreeSegment& segment : list) {
+    ReleaseUnless(nullptr, segment, nullptr);
+  }
+}
+
+void CachedSegments::ForgetAll() {
+  std::vector<Segment*> left;
+  for (BlockPool* pool : pools_->All()) pool->RemoveAll(&left);
+  for (Segment* segment : left) source_->Forget(segment);
+}
+
+}  // namespace devrt::internal

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OutOfMemoryCallbacks: the functions of programs that run when a request finds
+// no room (device_memory.h).
+//
+// Threads: any.  Lock: `mutex_`, which is not held while a callback runs.
+
+#ifndef DEVRT_MEMORY_DEVICE_OUT_OF_MEMORY_CALLBACKS_H_
+#define DEVRT_MEMORY_DEVICE_OUT_OF_MEMORY_CALLBACKS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "devrt/memory/device_memory.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/mutex.h"
+
+namespace devrt::internal {
+
+class OutOfMemoryCallbacks {
+ public:
+  static OutOfMemoryCallbacks& Get();
+
+  // Returns the id for Remove.
+  uint64_t Add(OutOfMemoryCallback callback) DEVRT_EXCLUDES(mutex_);
+  void Remove(uint64_t id) DEVRT_EXCLUDES(mutex_);
+  // Calls all in the order of their registration, on this thread.  Returns true
+  // if any of them asks for another search.
+  bool Run(Device device, uint64_t bytes) DEVRT_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  uint64_t last_id_ DEVRT_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, OutOfMemoryCallback> callbacks_ DEVRT_GUARDED_BY(mutex_);
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_DEVICE_OUT_OF_MEMORY_CALLBACKS_H_

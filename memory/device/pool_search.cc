@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/device/pool_search.h"
+
+#include <optional>
+#include <vector>
+
+#include "memory/common/hot_settings.h"
+#include "runtime/internal/blocks.h"
+#include "streams/internal/stream_target.h"
+#include "streams/internal/timeline.h"
+
+namespace devrt::internal {
+
+absl::StatusOr<void*> PoolSearch::FindBlock(StreamRef stream,
+                                            const PoolRequest& wanted,
+                                            bool room) {
+  absl::StatusOr<void*> found = FindOwn(stream, wanted, nullptr);
+  if (!found.ok() || *found != nullptr) return found;
+  return FindInOthers(stream, wanted, room);
+}
+
+absl::StatusOr<void*> PoolSearch::FindOwn(StreamRef stream,
+                                          const PoolRequest& wanted,
+                                          Segment* fresh) {
+  for (;;) {
+    void* pointer = nullptr;
+    const PoolAnswer answer =
+        pools_->Of(stream)->Allocate(stream, wanted, fresh, &pointer);
+    fresh = nullptr;  // the pool has it
+    switch (answer) {
+      case PoolAnswer::kDone:
+        return pointer;
+      case PoolAnswer::kMoved: {
+        const absl::Status stale = CheckStream(stream, "AllocateMemory");
+        if (!stale.ok()) return stale;
+        break;
+      }
+      case PoolAnswer::kClosed:
+        return ClosedError(device_);
+      default:
+        return nullptr;
+    }
+  }
+}
+
+absl::StatusOr<void*> PoolSearch::FindInOthers(StreamRef stream,
+                                               const PoolRequest& wanted,
+                                               bool room) {
+  // Blocks of an allocator for graphs stay with their streams: the driver calls
+  // a stream idle whose work was captured, but each launch of the graph runs
+  // that work again.
+  if (graphs_->active() ||
+      !hot_settings.cross_stream_reuse.load(std::memory_order_relaxed)) {
+    return nullptr;
+  }
+  // Small blocks are borrowed only if there is no room for a segment: a stream
+  // that borrows comes this long way for each block, and a small segment costs
+  // little.
+  const bool lend = !room || !IsSmall(wanted.size);
+  const std::vector<BlockPool*> pools = pools_->All();
+  BlockPool* const own = pools_->Of(stream);
+  const size_t first = next_pool_.load(std::memory_order_relaxed);
+  size_t asked = 0;
+  for (size_t i = 0; i < pools.size() && asked < kMostPools; ++i) {
+    BlockPool* const pool = pools[(first + i) % pools.size()];
+    if (pool == own || pool->free_bytes() < wanted.size) continue;
+    ++asked;
+    next_pool_.store((first + i + 1) % pools.size(), std::memory_order_relaxed);
+    absl::StatusOr<void*> found = AskOther(pool, stream, wanted, room, lend);
+    if (!found.ok() || *found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<void*> PoolSearch::AskOther(BlockPool* pool, StreamRef stream,
+                                           const PoolRequest& wanted, bool room,
+                                           bool lend) {
+  Timeline* const taker = TimelineOf(stream);
+  Timeline* const timeline = pool->timeline();
+  timeline->Poll(true);
+  const Moves::Scope moves(moves_);
+  if (Segment* segment = pool->TakeSegment(wanted, taker, room)) {
+    absl::StatusOr<void*> found = FindOwn(stream, wanted, segment);
+    if (!found.ok() || *found != nullptr) return found;
+  }
+  void* pointer = nullptr;
+  if (lend &&
+      pool->Lend(stream, taker, wanted, &pointer) == PoolAnswer::kDone) {
+    return pointer;
+  }
+  // A later request learns from the checkpoint when the memory is released.
+  const std::optional<StreamRef> busy = pool->stream();
+  if (busy.has_value() && !timeline->IsComplete(timeline->Now())) {
+    (void)timeline->CheckpointLater(*busy, timeline->Now());
+  }
+  return nullptr;
+}
+
+}  // namespace devrt::internal

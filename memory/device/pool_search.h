@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PoolSearch: looks for a block for one request in the pools of an allocator:
+// the stream's own pool, then the others, without waiting.
+//
+// Other pools (docs/semantics.md 1.14): pools with enough free bytes are asked
+// in the order of their numbers, kMostPools of them for a request, beginning
+// behind the last one asked.  Their timelines are polled before.  A pool that
+// has only unreleased memory gets a checkpoint, so that a later request finds
+// out when the memory is released.
+//
+// Threads: any.  No lock of its own; none may be held by the caller.
+
+#ifndef DEVRT_MEMORY_DEVICE_POOL_SEARCH_H_
+#define DEVRT_MEMORY_DEVICE_POOL_SEARCH_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "devrt/streams/stream.h"
+#include "memory/device/block_pool.h"
+#include "memory/device/graph_use.h"
+#include "memory/device/moves.h"
+#include "memory/device/stream_pools.h"
+#include "runtime/internal/records.h"
+
+namespace devrt::internal {
+
+// All return nullptr if there is no block.  `room` says that the device has
+// memory left: small blocks are then not borrowed from other pools.
+class PoolSearch {
+ public:
+  PoolSearch(DeviceRecord* device, StreamPools* pools, const GraphUse* graphs,
+             Moves* moves)
+      : device_(device), pools_(pools), graphs_(graphs), moves_(moves) {}
+  PoolSearch(const PoolSearch&) = delete;
+  PoolSearch& operator=(const PoolSearch&) = delete;
+
+  absl::StatusOr<void*> FindBlock(StreamRef stream, const PoolRequest& wanted,
+                                  bool room);
+  // In the stream's own pool, which adopts `fresh` before; may be nullptr.
+  absl::StatusOr<void*> FindOwn(StreamRef stream, const PoolRequest& wanted,
+                                Segment* fresh);
+
+ private:
+  static constexpr size_t kMostPools = 16;
+
+  absl::StatusOr<void*> FindInOthers(StreamRef stream,
+                                     const PoolRequest& wanted, bool room);
+  // Takes a segment of `pool`, or borrows a block if `lend`.
+  absl::StatusOr<void*> AskOther(BlockPool* pool, StreamRef stream,
+                                 const PoolRequest& wanted, bool room,
+                                 bool lend);
+
+  DeviceRecord* const device_;
+  StreamPools* const pools_;
+  const GraphUse* const graphs_;
+  Moves* const moves_;
+  std::atomic<size_t> next_pool_{0};
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_DEVICE_POOL_SEARCH_H_

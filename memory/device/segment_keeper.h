@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SegmentKeeper: decides when a pool stops giving its small segments to other
+// pools.
+//
+// Threads that each allocate little would otherwise take one another's only
+// segment without end.  A pool that lost a small segment, and then had to ask
+// for one again, kTurns times, keeps its small segments.  It gives them away
+// again after kAsks questions in a row without an allocation in between.
+//
+// Not synchronised: guarded by the lock of the pool.
+
+#ifndef DEVRT_MEMORY_DEVICE_SEGMENT_KEEPER_H_
+#define DEVRT_MEMORY_DEVICE_SEGMENT_KEEPER_H_
+
+#include <cstdint>
+#include <utility>
+
+namespace devrt::internal {
+
+class SegmentKeeper {
+ public:
+  // Another pool asks; `allocations` is the count of this pool so far.
+  bool Keeps(uint64_t allocations) {
+    if (turns_ < kTurns) return false;
+    if (std::exchange(asked_at_, allocations) != allocations) asks_ = 0;
+    if (++asks_ < kAsks) return true;
+    turns_ = 0;
+    return false;
+  }
+  // A small segment went to another pool.
+  void NoteLoss() { lost_one_ = true; }
+  // A small request of this pool's stream found no block.
+  void NoteShortage() {
+    if (std::exchange(lost_one_, false)) ++turns_;
+  }
+
+ private:
+  static constexpr uint32_t kAsks = 32;
+  static constexpr uint32_t kTurns = 8;
+  uint64_t asked_at_ = 0;
+  uint32_t asks_ = 0;   // since `asked_at_`
+  uint32_t turns_ = 0;  // losses that a shortage followed
+  bool lost_one_ = false;
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_DEVICE_SEGMENT_KEEPER_H_

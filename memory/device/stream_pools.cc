@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/device/stream_pools.h"
+
+#include "streams/internal/timeline.h"
+
+namespace devrt::internal {
+
+std::vector<BlockPool*> StreamPools::All() {
+  MutexLock lock(&mutex_);
+  std::vector<BlockPool*> pools;
+  for (const auto& pool : pools_) pools.push_back(pool.get());
+  return pools;
+}
+
+BlockPool* StreamPools::Reuse(StreamRef stream, Timeline* timeline) {
+  for (const auto& pool : pools_) {
+    if (pool->timeline() == timeline && pool->BeginStream(stream, timeline)) {
+      return pool.get();
+    }
+  }
+  for (const auto& pool : pools_) {
+    if (pool->IsUnused() && pool->BeginStream(stream, timeline)) {
+      return pool.get();
+    }
+  }
+  return nullptr;
+}
+
+BlockPool* StreamPools::Find(StreamRef stream) {
+  StreamRecord* const record = stream.record();
+  Timeline* const timeline = TimelineOf(stream);
+  MutexLock lock(&mutex_);
+  BlockPool*& known = by_serial_[stream.serial()];
+  if (known == nullptr) known = Reuse(stream, timeline);
+  if (known == nullptr) {
+    // Numbers differ over all devices: the ids of blocks are made of them.
+    static std::atomic<uint32_t> numbers{0};
+    pools_.push_back(
+        std::make_unique<BlockPool>(device_, ledger_, numbers.fetch_add(1)));
+    known = pools_.back().get();
+    known->BeginStream(stream, timeline);
+  }
+  if (in_records_) {
+    record->memory_pool.store(known, std::memory_order_relaxed);
+    record->memory_pool_serial.store(stream.serial(),
+                                     std::memory_order_release);
+  }
+  return known;
+}
+
+// The streams floor puts a last checkpoint on the timeline, so the present
+// epoch covers all work of the stream.
+void StreamPools::EndStream(StreamRef stream) {
+  BlockPool* pool = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = by_serial_.find(stream.serial());
+    if (found == by_serial_.end()) return;
+    pool = found->second;
+    by_serial_.erase(found);
+  }
+  Timeline* timeline = pool->timeline();
+  const uint64_t epoch = timeline->Now();
+  // A native stream that is recycled gets no other checkpoint.
+  if (!timeline->IsComplete(epoch)) {
+    (void)timeline->CheckpointLater(stream, epoch);
+  }
+  pool->EndStream(stream.serial(), epoch);
+}
+
+}  // namespace devrt::internal

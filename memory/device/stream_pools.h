@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StreamPools: owns the pools of one allocator, and knows which of them serves
+// a stream.
+//
+// Locks: `mutex_` for the tables; before the locks of the ledger and of pools.
+// Pools live as long as the allocator.
+
+#ifndef DEVRT_MEMORY_DEVICE_STREAM_POOLS_H_
+#define DEVRT_MEMORY_DEVICE_STREAM_POOLS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/optimization.h"
+#include "absl/container/flat_hash_map.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/streams/stream.h"
+#include "memory/common/ledger.h"
+#include "memory/device/block_pool.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+class StreamPools {
+ public:
+  // `in_records`: the record of a stream keeps its pool, for a look-up without
+  // a lock.  One allocator of a device may do so.
+  StreamPools(DeviceRecord* device, Ledger* ledger, bool in_records)
+      : device_(device), ledger_(ledger), in_records_(in_records) {}
+  StreamPools(const StreamPools&) = delete;
+  StreamPools& operator=(const StreamPools&) = delete;
+
+  // The pool of the stream; makes one if there is none.
+  BlockPool* Of(StreamRef stream) {
+    StreamRecord* record = stream.record();
+    if (ABSL_PREDICT_TRUE(in_records_ &&
+                          record->memory_pool_serial.load(
+                              std::memory_order_acquire) == stream.serial())) {
+      return static_cast<BlockPool*>(
+          record->memory_pool.load(std::memory_order_relaxed));
+    }
+    return Find(stream);
+  }
+  // The stream ended: its pool goes on without a stream.
+  void EndStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  std::vector<BlockPool*> All() DEVRT_EXCLUDES(mutex_);
+
+ private:
+  BlockPool* Find(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  // A pool without a stream that now serves `stream`; nullptr if none can.
+  BlockPool* Reuse(StreamRef stream, Timeline* timeline) DEVRT_REQUIRES(mutex_);
+
+  DeviceRecord* const device_;
+  Ledger* const ledger_;
+  const bool in_records_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);
+};
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_DEVICE_STREAM_POOLS_H_

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "memory/device/suballocation_reports.h"
+
+#include <optional>
+#include <string>
+
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
+#include "memory/device/block_pool.h"
+#include "runtime/internal/text.h"
+#include "streams/internal/stream_record.h"
+
+namespace devrt::internal {
+
+SuballocationReports::SuballocationReports(DeviceRecord* device)
+    : device_(device),
+      extension_(FindExtension<devrt_suballocation_v0>(
+          device, DEVRT_SUBALLOCATION_EXTENSION)) {}
+
+void SuballocationReports::Carve(void* pointer, uint64_t bytes) const {
+  if (!wanted()) return;
+  LogError(extension_.table->carve(extension_.self, device_->ordinal, pointer,
+                                   bytes),
+           "carve");
+}
+
+void SuballocationReports::Uncarve(void* pointer, uint64_t bytes) const {
+  if (!wanted()) return;
+  LogError(extension_.table->uncarve(extension_.self, device_->ordinal, pointer,
+                                     bytes),
+           "uncarve");
+}
+
+void SuballocationReports::ReportHandOut(const MemoryRequest& request,
+                                         void* pointer) const {
+  const CallSiteScope site(request.site);
+  const devrt_stream handle =
+      request.stream.record()->handle.load(std::memory_order_acquire);
+  LogError(extension_.table->hand_out(extension_.self, handle, pointer,
+                                      request.bytes),
+           "hand_out");
+}
+
+void SuballocationReports::ReportTakeBack(BlockPool* pool,
+                                          const Block* block) const {
+  if (!IsOpen(device_)) return;
+  const std::optional<StreamRef> home =
+      block->use == BlockUse::kPending ? std::nullopt : pool->stream();
+  const devrt_stream handle =
+      home.has_value() ? home->record()->handle.load(std::memory_order_acquire)
+                       : nullptr;
+  LogError(
+      extension_.table->take_back(extension_.self, handle, block->address()),
+      "take_back");
+}
+
+void SuballocationReports::LogError(devrt_status error,
+                                    const char* call) const {
+  if (ABSL_PREDICT_TRUE(error == nullptr)) return;
+  const absl::Status status = TakeError(device_, error, call);
+  DEVRT_LOG(kWarning, std::string(ToStd(status.message())));
+}
+
+}  // namespace devrt::internal
