@@ -28,7 +28,7 @@ std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
   const std::optional<PoolUses::LiveBlock> found =
       pool->uses().Find(segment, pointer);
   if (!found.has_value()) return std::nullopt;
-  // What rounding added is nobody's.
+  // The program does not own the bytes that rounding added.
   const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
                            reinterpret_cast<uintptr_t>(found->base);
   if (offset >= found->requested) return std::nullopt;
@@ -102,7 +102,7 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
       PinnedAllocator::NoteUse(ranges[i].pointer, stream);
       continue;
     }
-    // Mostly the block is the stream's own, which needs no mark.
+    // Most blocks belong to the stream, and need no note.
     const BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr || pool->IsOwn(stream)) continue;
     segment->allocator->NoteUse(segment, ranges[i].pointer, stream);

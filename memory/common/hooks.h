@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the floors below ask of the caching allocators: the runtime by address
-// and at the end (memory_hooks.h), the streams by use (timeline.h).
+// The hooks through which lower floors call the caching allocators: the runtime
+// with addresses and at the end of a device (memory_hooks.h), the streams floor
+// with uses (timeline.h).
 
 #ifndef DEVRT_MEMORY_COMMON_HOOKS_H_
 #define DEVRT_MEMORY_COMMON_HOOKS_H_
 
 namespace devrt::internal {
 
-// With the first allocator, once.
+// Called once, with the first allocator.
 void InstallMemoryHooks();
 
 }  // namespace devrt::internal

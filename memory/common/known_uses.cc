@@ -30,7 +30,7 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
 
 namespace {
 
-// FindHeldBlock without the end of a block.
+// FindHeldBlock, but for a pointer to the end of a block.
 std::optional<HeldBlock> FindAround(const void* pointer) {
   Segment* const segment = AddressMap::Get().Find(pointer);
   const bool owned = segment == nullptr || Owners::HasCached();
@@ -57,7 +57,7 @@ std::optional<HeldBlock> FindAround(const void* pointer) {
     const std::optional<PoolUses::LiveBlock> block =
         pool->uses().Find(segment, pointer);
     if (block.has_value()) {
-      // What rounding added to a block that a resource holds.
+      // `pointer` lies in the bytes that rounding added to a resource's block.
       if (owned && !Owners::Get().FindAt(block->base).empty()) {
         return std::nullopt;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For a room that keeps the uses of a block itself, and frees it.
+// For the arrays floor, which keeps the uses of a block itself: hands them to
+// the allocator before the free, and finds blocks.
 
 #ifndef DEVRT_MEMORY_COMMON_KNOWN_USES_H_
 #define DEVRT_MEMORY_COMMON_KNOWN_USES_H_
@@ -15,30 +16,30 @@
 
 namespace devrt::internal {
 
-// Before FreeMemory or FreePinned: the block is not used again until `uses` are
-// complete.  Checkpoints are the caller's.  False, with nothing done, if the
-// block's resource does not track uses by points.
+// To be called before FreeMemory or FreePinned: the block is not reused before
+// `uses` are complete.  The caller makes the checkpoints.  Returns false, and
+// does nothing, if the block's resource does not track uses by points.
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
 
 class GraphUse;
 
-// The program's live block of device memory that `pointer` lies in.  The end of
-// a block counts where no other one begins (F17).
+// The live block of the program that `pointer` lies in.  The end of a block
+// counts if no other block begins there (F17).
 struct HeldBlock {
   void* base;
-  uint64_t bytes;                   // as asked for
-  uint64_t id;                      // never that of another block
-  std::optional<StreamRef> stream;  // that it was handed out on, if that lives
+  uint64_t bytes;                   // that the program asked for
+  uint64_t id;                      // never reused
+  std::optional<StreamRef> stream;  // that it was given to, if it has not ended
   GraphUse* graphs;  // of the allocator, if it serves graphs; else nullptr
 };
 std::optional<HeldBlock> FindHeldBlock(const void* pointer);
 
-// Whether the live block that begins at `pointer` is of the resource that a
-// request for `device` would go to now.
+// Returns true if the live block that begins at `pointer` comes from the
+// resource that serves requests for `device` now.
 bool IsOfChosenResource(Device device, const void* pointer);
 
-// Whether `pointer` lies in what a caching allocator has from the driver: where
-// no block of it is alive there is nothing that a program may use.
+// Returns true if `pointer` lies in a segment of a caching allocator.  A
+// program may use such memory only if it lies in a live block.
 bool LiesInCache(const void* pointer);
 
 }  // namespace devrt::internal

@@ -1,52 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statistics of a device, kept by many threads that do not meet, with peaks
-// that are true all the same.
+// Ledger: the statistics of one allocator.  Many threads count in it without
+// waiting for each other, and its peaks are true maxima all the same.
 //
 // Each BlockPool has a shard under its own lock.  A shard's `current` may not
-// pass its `lease`; what the shards have leased, together with `spare`, is
+// exceed its `lease`.  The leases of all shards and `spare` together are
 // exactly the peak:
 //
 //   (1) current[m] <= lease[m] in every shard
 //   (2) sum over shards of lease[m] + spare[m] == peak[m], spare[m] >= 0
 //
-// So as long as every shard keeps to its lease no new peak is possible, and
-// nobody needs to look.  A pool that needs more:
+// While every shard keeps to its lease, no new peak is possible, and no shard
+// needs to look at another.  A pool whose shard needs a longer lease:
 //
-//   1. takes from `spare`, one atomic word a metric, under its own lock: the
-//      need and an equal share of the rest, never more: a pool that took all
-//      would be collected from by the next (decision 12 has the figures);
+//   1. takes from `spare`, one atomic word for each metric, under its own lock:
+//      what it needs and an equal share of the rest.  A pool that took all
+//      would be collected from by the next one (decision 12 has the figures).
 //   2. if that is not enough, borrows: what another shard has leased and does
-//      not use passes over under both locks, the need and half of what is left,
-//      so that neither asks again soon. The other's lock is tried, never waited
-//      for. Threads whose totals rise and fall against each other pass on what
-//      one of them needs at a time and stop nobody;
-//   3. if nobody has it, gives up its lock, takes those of all shards
-//      (Exclusive) and does the whole of its work again: what others have
-//      leased and do not use is called in, and if the true total passes the
-//      peak it is the new one, at the moment at which it is reached.
+//   not
+//      use passes over, under both locks: the need and half of what is left, so
+//      that neither asks again soon.  The lock of the other shard is tried and
+//      not waited for.  So threads whose totals rise and fall against each
+//      other pass their need back and forth and stop no other thread.
+//   3. if no shard has enough, gives up its lock, takes the locks of all shards
+//      (Exclusive), and repeats its work.  Exclusive::Count calls in unused
+//      leases.  If the true total exceeds the peak, it is the new peak at the
+//      moment at which it is reached.
 //
 //   if (!shard.Apply(row, change) && !ledger.Count(&shard, row, change)) {
-//     // undo nothing, unlock, then
+//     // Nothing was changed.  Unlock, then:
 //     Ledger::Exclusive all(&ledger);
-//     ... look for the block anew ...
+//     ... look for the block again ...
 //     all.Count(&shard, row, change);
 //   }
 //
-// A shard keeps what it has until somebody collects.  A pool whose total goes
-// up and down alone never asks again.
+// A shard keeps its lease until another one collects.  A pool whose total rises
+// and falls alone does not ask again.
 //
-// Order of the calls, for peaks: any in which each shard's changes are in the
-// order of its lock.  The peak is the same for all of them: between two
-// collections no order can pass it, and it rises while nothing else can move.
+// Peaks do not depend on the order of calls, as long as each shard's changes
+// are in the order of its lock: between two collections no order can exceed the
+// peak, and the peak rises only while no other shard can change.
 //
-// Segments, reserved bytes and oversize figures change with calls to the driver
-// only; they are counted centrally under `mutex_`.  A segment is counted before
-// its pool has it, and no more after the pool has it no more, so that nothing
-// is ever allocated out of memory that is not reserved.
+// Segments, reserved bytes and oversize figures change only with calls of the
+// driver, and are counted centrally under `mutex_`.  A segment is counted
+// before its pool gets it and until the pool has lost it, so memory that is not
+// counted as reserved is never allocated.
 //
-// Reading takes all locks, so that the figures are of one moment.  `freed` is
-// not stored: it is allocated - current, always (docs/semantics.md 3.3).
+// A read takes all locks, so the figures belong to one moment.  `freed` is not
+// stored: it is always allocated - current (docs/semantics.md 3.3).
 //
 // Locks: `mutex_` before the shards' locks, those in the order of Add.
 
@@ -69,7 +70,7 @@
 
 namespace devrt::internal {
 
-// Lanes of a row.  Eight, so that a row is a line of the cache.
+// The lanes of a row.  There are eight, so that a row is one line of the cache.
 enum Metric : size_t {
   kAllocation,
   kActive,
@@ -83,8 +84,8 @@ enum Metric : size_t {
 };
 enum Row : size_t { kSmallRow, kLargeRow, kAllRow, kRows };
 
-// What one call changes, in one of the first two rows.  `up` is what grew,
-// apart from what shrank: a cut is one free part less and one more.
+// The change of one call, in one of the first two rows.  Growth and shrinkage
+// are kept apart: cutting a free part is one part less and one part more.
 struct Change {
   int64_t up[kMetrics] = {};
   int64_t down[kMetrics] = {};
@@ -94,17 +95,17 @@ struct alignas(64) LedgerShard {
   int64_t current[kRows][kMetrics] = {};
   int64_t lease[kRows][kMetrics] = {};
   int64_t allocated[kRows - 1][kMetrics] = {};  // kAllRow is their sum
-  uint32_t lender = 0;                          // where the last loan came from
+  uint32_t lender = 0;                          // the shard of the last loan
 
-  // False, and nothing done, when a lease is too short.  Two lanes at a time
-  // and inline: the change itself stays out of memory.
+  // Returns false, and changes nothing, if a lease is too short.  Works on two
+  // lanes at a time and inline, so that the change stays in registers.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
     return ApplyPairs(row, c, std::make_index_sequence<kMetrics / 2>());
   }
 
  private:
   typedef int64_t Pair __attribute__((vector_size(16), may_alias));
-  // Of lanes 2 * p and 2 * p + 1; rows begin at a line of the cache.
+  // Lanes 2 * p and 2 * p + 1.  Rows begin at a line of the cache.
   static Pair* At(int64_t* row, size_t p) {
     return reinterpret_cast<Pair*>(row) + p;
   }
@@ -131,7 +132,7 @@ struct alignas(64) LedgerShard {
   }
 };
 
-// Sums over the shards, of one moment.
+// Sums over all shards at one moment.
 struct LedgerFigures {
   int64_t current[kRows][kMetrics] = {};
   int64_t peak[kRows][kMetrics] = {};
@@ -140,21 +141,23 @@ struct LedgerFigures {
 
 class Ledger {
  public:
-  // A new shard, all 0; both pointers stay valid as long as the ledger.
+  // Adds a shard whose figures are 0.  Both objects outlive the ledger's use.
   void Add(SpinLock* lock, LedgerShard* shard) DEVRT_EXCLUDES(mutex_);
 
-  // Lengthens the leases by what is spare or borrowed, then Apply.  False, and
-  // nothing counted, if that does not do: the way is an Exclusive.  The caller
-  // holds the shard's lock and no other shard's.
+  // Lengthens the leases by spare and borrowed bytes, then calls Apply.
+  // Returns false, and counts nothing, if that is not enough: the caller then
+  // uses an Exclusive.  The caller holds the lock of the shard and of no other
+  // one.
   bool Count(LedgerShard* shard, Row row, const Change& change);
 
-  // All shards' locks, for as long as it lives.  No lock of the layer may be
-  // held before.
+  // Holds the locks of all shards while it lives.  The thread may hold no lock
+  // of memory/ before.
   class Exclusive {
    public:
     explicit Exclusive(Ledger* ledger);
-    // Only tries, while `*turn`, 0 at first, which it counts, is small: where
-    // somebody else collects, that may do for the caller, who looks again.
+    // Only tries while `*turn` is small.  `*turn` is 0 at first, and is counted
+    // up here.  If another thread collects, the caller may find what it needs
+    // when it looks again.
     Exclusive(Ledger* ledger, int* turn);
     ~Exclusive();
     Exclusive(const Exclusive&) = delete;
@@ -169,25 +172,25 @@ class Ledger {
     bool held_ = true;
   };
 
-  // Central figures; `bytes` < 0 for what goes back.
+  // Counts centrally.  `bytes` < 0: the segment goes back.
   void CountSegment(Row row, int64_t bytes, bool oversize)
       DEVRT_EXCLUDES(mutex_);
   // An expandable segment grew or shrank: bytes, but no segment.
   void CountReserved(Row row, int64_t bytes) DEVRT_EXCLUDES(mutex_);
-  // +1 and -1.
+  // `count` is +1 or -1.
   void CountOversizeAllocation(int64_t count) DEVRT_EXCLUDES(mutex_);
 
-  // max_split_size is left to the caller.
+  // The caller sets max_split_size.
   MemoryStatistics Read() DEVRT_EXCLUDES(mutex_);
   LedgerFigures Figures() DEVRT_EXCLUDES(mutex_);
-  // The same, for those that hold all locks already (snapshots).
+  // For a caller that holds all locks (snapshots).
   MemoryStatistics Read(const Exclusive& held);
   void ResetPeak() DEVRT_EXCLUDES(mutex_);
-  // Also the counters below, to 0.
+  // Sets the counters below to 0, too.
   void ResetAccumulated() DEVRT_EXCLUDES(mutex_);
 
-  // What happens, beside how much: its history, nullptr while it is off.
-  // Events are told under the lock of the shard that they change.
+  // The history of events, nullptr while it is off.  An event is added under
+  // the lock of the shard that it changes.
   HistoryRing* history() const {
     return history_.load(std::memory_order_acquire);
   }
@@ -206,23 +209,23 @@ class Ledger {
     SpinLock* lock;
     LedgerShard* shard;
   };
-  // What a shard misses, in its row and in kAllRow.
+  // What a shard lacks, in its row and in kAllRow.
   struct Needs {
     size_t rows[2];
     int64_t lanes[2][kMetrics];
   };
-  // Of the shards asked for a loan at a time, and how often.
+  // How many shards are asked for a loan at a time, and how often.
   static constexpr uint32_t kMostLenders = 64;
   static constexpr int kLenderRounds = 4;
 
-  // What is still missing then is left in `needs`.
+  // Leaves in `needs` what the shard still lacks.
   void Borrow(LedgerShard* shard, Needs* needs);
-  // True when nothing is missing any more.
+  // Returns true if the shard lacks nothing any more.
   static bool Lend(LedgerShard* from, LedgerShard* to, Needs* needs);
   void Publish() DEVRT_REQUIRES(mutex_);
 
   void LockShards() DEVRT_REQUIRES(mutex_);
-  // These under all locks.
+  // The caller holds all locks.
   void Collect(size_t row, size_t metric) DEVRT_REQUIRES(mutex_);
   void Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net)
       DEVRT_REQUIRES(mutex_);
@@ -231,15 +234,15 @@ class Ledger {
 
   Mutex mutex_;
   std::vector<Account> accounts_ DEVRT_GUARDED_BY(mutex_);
-  // The same for those without the lock: the first `shards_` of `lenders_`.
-  // Arrays that were outgrown are kept, somebody may read them.
+  // A copy for readers without the lock: the first `shards_` of `lenders_`.
+  // Outgrown arrays are kept, because a thread may still read them.
   std::vector<std::unique_ptr<Account[]>> arrays_ DEVRT_GUARDED_BY(mutex_);
-  size_t room_ DEVRT_GUARDED_BY(mutex_) = 0;  // in the newest
+  size_t room_ DEVRT_GUARDED_BY(mutex_) = 0;  // in the newest array
   std::atomic<Account*> lenders_{nullptr};
   std::atomic<int64_t> shards_{0};
   std::atomic<HistoryRing*> history_{nullptr};
-  std::unique_ptr<HistoryRing> ring_ DEVRT_GUARDED_BY(mutex_);  // kept for good
-  // Becomes less under any shard's lock, more under all.
+  std::unique_ptr<HistoryRing> ring_ DEVRT_GUARDED_BY(mutex_);  // kept
+  // Shrinks under the lock of any shard, grows under all locks.
   std::atomic<int64_t> spare_[kRows][kMetrics] = {};
   int64_t peak_[kRows][kMetrics] DEVRT_GUARDED_BY(mutex_) = {};
   MemoryStatistics central_ DEVRT_GUARDED_BY(mutex_);

@@ -16,12 +16,12 @@ namespace devrt::internal {
 
 namespace {
 
-// Heaps of the standard library have the greatest first.
+// The standard library's heaps have the greatest element first.
 constexpr auto kLater = [](const auto& a, const auto& b) {
   return a.epoch > b.epoch;
 };
 
-// Between two looks of WaitForAll: short at first, a millisecond at most.
+// The pause between two queries: 2 us at first, doubled up to 1 ms.
 void Pause(int look) {
   constexpr long kShortest = 2'000;
   constexpr int kDoublings = 9;
@@ -29,8 +29,7 @@ void Pause(int look) {
   nanosleep(&time, nullptr);
 }
 
-// Records an event of devrt's behind the point, unless there is one or none is
-// needed.
+// Records an event behind the point, unless there is one or none is needed.
 absl::Status EnsureCheck(const OrderPoint& point) {
   OrderedPoint covered;
   DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check,
@@ -51,10 +50,11 @@ absl::Status WaitFor(const OrderPoint& point) {
     timeline->Poll(true, &error);
     if (timeline->IsComplete(point.epoch)) break;
     if (!error.ok()) return error;
-    // Once: what the device's end does not complete nothing will.
+    // Once: if the end of the device's work does not complete the point,
+    // nothing will.
     if (timeline->IsOutOfReach()) return WaitForDevice(device);
-    // A stream that gets work all the time is never seen idle: only the event
-    // tells that the point's work is over.
+    // A stream that always gets new work is never idle: only an event tells
+    // that the work of the point is over.
     DEVRT_RETURN_IF_ERROR(EnsureCheck(point));
   }
   return absl::OkStatus();
@@ -157,12 +157,12 @@ absl::Status PendingFrees::WaitForAll() {
   absl::Status gave_up;
   const std::vector<OrderPoint> points = Points();
   for (const OrderPoint& point : points) gave_up.Update(WaitFor(point));
-  // A block moves from the queue of one use to that of the next, so that no
-  // more rounds than uses find anything.  Blocks that other threads free
-  // meanwhile are not waited for.
+  // A block moves from the queue of one use to that of the next, so there are
+  // at most as many rounds as uses.  Blocks that other threads free meanwhile
+  // are not waited for.
   for (size_t i = 0; i <= points.size() && Poll(SIZE_MAX); ++i) {
   }
-  (void)Points();  // what another thread's Poll had found complete before
+  (void)Points();  // until other threads have settled what their Poll took out
   return gave_up;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frees that are a note in an allocator and nothing else: for callers that hold
-// a lock which nobody may wait for a driver with, such as Python's.
+// Frees that call no backend, for callers that hold a lock under which a driver
+// must not be waited for, such as Python's.
 
 #ifndef DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
 #define DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
@@ -10,10 +10,10 @@
 
 namespace devrt::internal {
 
-// FreeMemory(pointer), FreePinned(pointer) of a block that nobody else has ever
-// used.  False, with nothing done, wherever a backend would be called or told,
-// or another resource be asked.  Only locks of the allocator are taken, which
-// nobody holds over such a call.
+// Do FreeMemory(pointer) and FreePinned(pointer) for a block that only its own
+// stream has used.  Return false, and free nothing, if the free would call a
+// backend or another resource.  They take only locks of the allocator, which
+// are not held while a backend is called.
 bool FreeMemoryPlainly(void* pointer, CallSite site = CallSite::Here());
 bool FreePinnedPlainly(void* pointer, CallSite site = CallSite::Here());
 

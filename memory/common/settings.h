@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of the allocators: one string, in the environment,
+// Settings of the allocators: one text, in the environment,
 //   DEVRT_ALLOC_CONF="max_split_size_mb:512,backend:caching"
 // or at run time:
 //   DEVRT_RETURN_IF_ERROR(
 //       devrt::SetAllocatorSettings("pinned_use_cuda_host_register:True"));
 //
 // The form is key:value, separated by commas (docs/cli.md, Environment);
-// booleans are True and False (also true, false, 1, 0).  A string changes the
+// booleans are True and False (also true, false, 1, 0).  A text changes the
 // keys that it names, or none if it has a mistake.  If it names a key twice,
 // the last value counts.  A per_process_memory_fraction holds for all devices
 // from then on, and replaces what SetMemoryFraction has set.
@@ -26,27 +26,28 @@
 //   pinned_class_limit_mb          power of two, 1             requests
 //   backend                        caching, driver, raw        (2)
 //
-//   Expandable segments: where the backend can map memory
-//   (devrt.virtual_memory/0), a stream's segments grow and shrink by pages
-//   instead of being many; others ignore it with one warning.  max_split_size
-//   is not used then.
+//   Expandable segments: if the backend can map memory
+//   (devrt.virtual_memory/0), the segments of a stream grow and shrink by
+//   pages, so that there are few of them.  Other backends ignore the key and
+//   log one warning.  max_split_size is not used with expandable segments.
 //
 //   (1) only before the first pinned allocation
-//   (2) only before the first allocation of device memory: one that reaches a
-//       device or a resource, not one of zero bytes or too many, nor
-//       SetMemoryFraction, EmptyCache and the like
+//   (2) only before the first allocation of device memory.  A request of zero
+//       bytes or too many does not count as one, nor do SetMemoryFraction,
+//       EmptyCache and the like
 //
-// A list is [256:1,512:2,>:4]: powers of two in MiB, ascending, up to 65536,
-// and the divisions of that power and of those below it down to the entry
-// before; ">" is all that are left, and 0 or 1 division is no rounding.
+// A list looks like [256:1,512:2,>:4]: powers of two in MiB, ascending, up to
+// 65536, each with a number of divisions.  The divisions hold for that power
+// and for those below it, down to the entry before; ">" stands for all others.
+// 0 or 1 division means no rounding.
 //
-// Errors: INVALID_ARGUMENT names the key, its value and what it takes, or for
-// an unknown key the nearest and all keys; FAILED_PRECONDITION for one that can
-// no longer be changed, unless it keeps its value, and in a forked child.  A
-// mistake in the environment is the answer of every allocation, and the log's
-// first line about memory.
+// Errors: INVALID_ARGUMENT names the key, the value and what is allowed; for an
+// unknown key, all keys and the nearest one.  FAILED_PRECONDITION: the key can
+// no longer be changed (naming its present value is allowed), or the process is
+// a forked child.  If the text in the environment has a mistake, every
+// allocation returns that error, and the first of them logs it.
 //
-// Threads: any; allocations under way use the old or the new settings.
+// Threads: any.  Allocations under way use the old or the new settings.
 
 #ifndef DEVRT_MEMORY_COMMON_SETTINGS_H_
 #define DEVRT_MEMORY_COMMON_SETTINGS_H_
@@ -65,8 +66,8 @@ namespace devrt {
 struct AllocatorSettings {
   uint64_t max_split_size = UINT64_MAX;  // bytes; UINT64_MAX: none
   double garbage_collection_threshold = 0;
-  // Divisions of each power of two from 1 MiB to 64 GiB, 17 of them, 0 and
-  // 1: no rounding; empty: for none.
+  // 17 numbers of divisions, one for each power of two from 1 MiB to 64 GiB; 0
+  // and 1 mean no rounding.  Empty: no rounding at all.
   std::vector<uint32_t> roundup_power2_divisions;
   bool expandable_segments = false;
   double per_process_memory_fraction = 1.0;
@@ -78,14 +79,15 @@ struct AllocatorSettings {
   enum class Source { kCaching, kDriver, kRaw } source = Source::kCaching;
 };
 
-// Of all devices and backends of the process.
+// The settings of the process, for all devices and backends.
 DEVRT_EXPORT AllocatorSettings GetAllocatorSettings();
 DEVRT_EXPORT absl::Status SetAllocatorSettings(std::string_view text);
 
-// `base` with the keys of `text`; changes nothing.  For tests and tools.
+// Returns `base` changed by the keys of `text`.  The settings of the process
+// stay as they are.  For tests and tools.
 DEVRT_EXPORT absl::StatusOr<AllocatorSettings> ParseAllocatorSettings(
     std::string_view text, const AllocatorSettings& base = {});
-// A string that ParseAllocatorSettings understands, every key named.
+// Returns a text for ParseAllocatorSettings that names every key.
 DEVRT_EXPORT std::string ToString(const AllocatorSettings& settings);
 
 }  // namespace devrt

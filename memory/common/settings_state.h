@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The settings that count now, for the allocators.
+// The present settings, for the allocators.
 
 #ifndef DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
 #define DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
@@ -15,27 +15,27 @@
 
 namespace devrt::internal {
 
-// One load.  Stays valid for ever: equal settings are kept once, so that a
-// program that goes back and forth holds two of them.
+// Costs one load.  The reference stays valid for ever: equal settings are
+// stored once, so a program that switches between two values stores two.
 const AllocatorSettings& CurrentSettings();
 
-// The mistake in DEVRT_ALLOC_CONF, the answer of every allocation; logged by
-// the first that finds it.
+// The mistake in DEVRT_ALLOC_CONF, which every allocation returns, or OK.  The
+// first call logs it.
 const absl::Status& SettingsMistake();
 
-// Whose first use ends the time in which a setting can be changed.
+// The kind of memory whose first use fixes some of the settings.
 enum class SettingsUse { kDeviceMemory, kPinnedMemory };
-// Returns the settings that hold from now on, as far as they are fixed.
+// Fixes the settings that may not change after the first use, and returns all.
 const AllocatorSettings& FixSettings(SettingsUse use);
 
-// Whether device memory comes from the caching allocator: by setting, and
-// without a mistake in the settings.  Fixes nothing.
+// Returns true if the settings choose the caching allocator for device memory,
+// and have no mistake.  Fixes nothing.
 bool UsesCaching();
-// The resource that the settings name, fixing nothing.  One that the backend
-// lacks fails at its allocations.
+// The resource that the settings name.  If the backend lacks it, its
+// allocations fail.  Fixes nothing.
 std::shared_ptr<MemoryResource> SourceResource(Device device);
-// GetMemoryResource for a request: fixes the settings, and notes on the record
-// whether requests need to come here again.
+// GetMemoryResource for a request.  Fixes the settings, and notes in the
+// device's record whether later requests need this function.
 std::shared_ptr<MemoryResource> ResourceForRequest(Device device);
 
 }  // namespace devrt::internal

@@ -9,23 +9,24 @@
 //     std::cout << key << ": " << value << "\n";
 //   }
 //
-// Every figure is exact at one moment of the call: a thread that freed before
-// it called sees its free.  `peak` is a true maximum of `current` over all
-// streams and threads since the last reset, not a sum of maxima (decision 12).
-// Always allocated - freed == current.
+// All figures belong to one moment of the call: a thread that freed a block
+// before the call sees its free.  `peak` is the true maximum of `current` over
+// all streams and threads since the last reset, not a sum of maxima (decision
+// 12).  allocated - freed == current at any time.
 //
-// Resets: ResetPeak sets each peak to current.  ResetAccumulated sets freed to
-// 0 and allocated to current, so that the equation goes on to hold, and the
+// Resets: ResetPeak... sets each peak to current.  ResetAccumulated... sets
+// freed to 0 and allocated to current, so that the equation holds on, and the
 // plain counters to 0.
 //
-// The memory of an array that another library has given back counts as
-// allocated until devrt takes it: the deleter, which may run under any lock,
-// only leaves a note (arrays/dlpack.h).
+// The memory of an array that another library gives back counts as allocated
+// until devrt's next call about arrays: the deleter may run under any lock of
+// the other library, so it only leaves a note (arrays/dlpack.h).
 //
-// Threads: any.  A call stops allocation on the device for about a microsecond
-// and a twentieth of one for each stream in use.  No failure: a device that is
-// lost or was shut down answers what was counted last, a forked child zeros
-// (C105), and there a reset does nothing.
+// Threads: any.  A call stops allocations on the device for about 1 us, and
+// 0.05 us more for each stream in use.
+// Errors: none.  For a device that is lost or was shut down the figures are
+// those that were counted last.  In a forked child all figures are 0, and a
+// reset does nothing (C105).
 
 #ifndef DEVRT_MEMORY_COMMON_STATISTICS_H_
 #define DEVRT_MEMORY_COMMON_STATISTICS_H_
@@ -48,7 +49,7 @@ struct Stat {
   int64_t freed = 0;      // sum of all decreases
 };
 
-// By pool: requests to 1 MiB, and larger ones.
+// Small pool: requests of up to 1 MiB.  Large pool: all others.
 struct PoolStat {
   Stat all;
   Stat small_pool;
@@ -58,7 +59,7 @@ struct PoolStat {
 struct MemoryStatistics {
   PoolStat allocation;      // blocks that a program holds
   PoolStat segment;         // pieces from the driver
-  PoolStat active;          // allocation, and freed but not yet reusable
+  PoolStat active;          // `allocation`, and freed blocks still in use
   PoolStat inactive_split;  // free parts of segments that are in use
   PoolStat allocated_bytes;
   PoolStat reserved_bytes;
@@ -69,10 +70,10 @@ struct MemoryStatistics {
   Stat oversize_segments;
   int64_t num_alloc_retries = 0;  // requests that emptied the cache
   int64_t num_ooms = 0;
-  // Waits of the step "wait" of docs/semantics.md 2.6.
+  // How often a request waited for freed blocks (docs/semantics.md 2.6).
   int64_t num_sync_all_streams = 0;
   int64_t num_device_alloc = 0;  // segments, and pages of expandable ones
-  int64_t num_device_free = 0;   // likewise
+  int64_t num_device_free = 0;   // segments, and pages of expandable ones
   int64_t max_split_size = -1;   // bytes; -1: no limit
 };
 
@@ -85,10 +86,10 @@ struct DurationStat {
   int64_t avg = 0;
 };
 
-// Of a backend's pinned memory.
+// The pinned memory of a backend.
 struct PinnedStatistics {
-  Stat allocations;      // blocks owned, in use or cached
-  Stat active_requests;  // handed out, until reusable
+  Stat allocations;      // blocks from the driver, in use or cached
+  Stat active_requests;  // blocks in use, and freed blocks still in use
   Stat allocated_bytes;
   Stat active_bytes;
   int64_t num_host_alloc = 0;
@@ -105,8 +106,8 @@ DEVRT_EXPORT PinnedStatistics GetPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetPeakPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetAccumulatedPinnedStatistics(Backend backend);
 
-// The names of docs/semantics.md 3.3: "active_bytes.all.current", 122 and 28 of
-// them, in alphabetical order.
+// The names of docs/semantics.md 3.3, such as "active_bytes.all.current", in
+// alphabetical order: 122 for a device, 28 for pinned memory.
 using StatisticKeys = std::vector<std::pair<std::string, int64_t>>;
 DEVRT_EXPORT StatisticKeys ToKeys(const MemoryStatistics& statistics);
 DEVRT_EXPORT StatisticKeys ToKeys(const PinnedStatistics& statistics);

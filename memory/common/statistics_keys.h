@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of docs/semantics.md 3.3 and the figures that they mean, both ways.
+// Maps the names of docs/semantics.md 3.3 to the figures of the statistics.
 
 #ifndef DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_
 #define DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_
@@ -15,7 +15,7 @@ namespace devrt::internal {
 
 using StatisticFields = std::map<std::string, int64_t*>;
 
-// Into `statistics`, which must live as long.
+// The pointers lead into `statistics`, which has to outlive them.
 StatisticFields FieldsOf(MemoryStatistics* statistics);
 StatisticFields FieldsOf(PinnedStatistics* statistics);
 

@@ -43,8 +43,8 @@ bool AddressMap::Add(Segment* segment) {
   if (last >= kLeaves * kWindows) {
     return far_.emplace(base, segment).second;
   }
-  // Nothing is stored before it is known that all of it fits: no more than two
-  // segments reach into a window unless the backend's memory overlaps.
+  // Check all windows before any is changed: a window is full only if the
+  // backend's memory overlaps.
   for (uintptr_t w = first; w <= last; ++w) {
     const std::atomic<Segment*>* slots = Slots(w);
     if (slots[0].load(std::memory_order_relaxed) != nullptr &&

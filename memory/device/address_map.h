@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AddressMap: from an address to the segment that holds it, for all devices.
+// AddressMap: finds the segment that holds an address, for all devices.
 //
-// Two levels over windows of 2 MiB: 2^13 leaves of 2^14 windows serve the 48
-// bits of user addresses; others go to a btree under the lock.  A
-// segment has at least 2 MiB, so that at most two reach into a window: one that
-// ends there and one that begins.
+// The map has two levels over windows of 2 MiB: 2^13 leaves of 2^14 windows
+// cover the 48 bits of user addresses.  A btree under the lock has the segments
+// at other addresses.  A segment has at least 2 MiB, so at most two segments
+// reach into a window: one that ends there and one that begins there.
 //
 // Find takes no lock and is two loads; Add and Remove take `mutex_`, a leaf.
-// Leaves live as long as the map, the process's for ever.  A racing Find of a
-// segment that is being removed gets a Segment that is still readable
+// Leaves live as long as the map; that of the process lives for ever.  A Find
+// that races with a Remove may return the segment, which stays readable
 // (block.h).
 
 #ifndef DEVRT_MEMORY_DEVICE_ADDRESS_MAP_H_
@@ -32,10 +32,10 @@ class AddressMap {
   ~AddressMap();
   AddressMap(const AddressMap&) = delete;
   AddressMap& operator=(const AddressMap&) = delete;
-  // The process's.
+  // The map of the process.
   static AddressMap& Get();
 
-  // nullptr: of no caching allocator.
+  // Returns nullptr if no caching allocator has the address.
   Segment* Find(const void* pointer) const {
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     const uintptr_t window = address >> kWindowBits;
@@ -51,7 +51,7 @@ class AddressMap {
     return nullptr;
   }
 
-  // False where two others lie already: the backend's memory overlaps.
+  // False if a window would hold three segments: the backend's memory overlaps.
   bool Add(Segment* segment) DEVRT_EXCLUDES(mutex_);
   void Remove(Segment* segment) DEVRT_EXCLUDES(mutex_);
 

@@ -14,7 +14,7 @@ namespace devrt::internal {
 
 namespace {
 
-// Segments that are not in use; they are never freed (block.h).
+// Segment objects that are not in use; they are never destroyed (block.h).
 struct Spare {
   Mutex mutex;
   std::vector<Segment*> segments DEVRT_GUARDED_BY(mutex);
@@ -48,7 +48,8 @@ Segment* Segment::Make(DeviceAllocator* allocator, void* address,
   const uint64_t slots = RoundUp(bytes, slot) / slot;
   const uint64_t words = RoundUp(slots, 64) / 64;
   const uint64_t table_bytes = slots * sizeof(Block) + words * sizeof(uint64_t);
-  // Pages of zeros, each taken when it is touched: kNone everywhere.
+  // Zeroed pages, so every slot is kNone; a page takes memory when it is
+  // touched.
   void* table = mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (table == MAP_FAILED) return nullptr;
@@ -79,7 +80,7 @@ Block* Segment::Find(uintptr_t address) const {
   const uint64_t at = address - base.load(std::memory_order_relaxed);
   const uint32_t granule = static_cast<uint32_t>(at / kGranule);
   uint32_t slot = granule >> SlotBits();
-  // In a slot of the large pool the block may begin behind the address.
+  // In the large pool the block of the slot may begin behind the address.
   if (table[slot].use != BlockUse::kNone && table[slot].offset > granule) {
     if (slot == 0) return nullptr;
     --slot;

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segment: a piece of memory from the driver.  Block: a part of one.
+// Segment: a piece of memory from the driver.  Block: a part of a segment.
 //
-// Blocks lie in the table of their segment, at the place of their first byte,
-// so that address -> block -> neighbours is arithmetic and cutting a block in
-// two allocates nothing:
+// Blocks lie in the table of their segment, at the place of their first byte.
+// So address -> block -> neighbours is arithmetic, and cutting a block in two
+// allocates no host memory:
 //
 //   small  512 bytes a slot: 4,096 slots for each 2 MiB
-//   large  1 MiB a slot: blocks are larger than that, so that no two begin in
-//          one slot; `offset` tells whether a pointer is the beginning
+//   large  1 MiB a slot.  Blocks are larger than a slot, so no two begin in
+//   one;
+//          `offset` tells whether a pointer is the beginning of the block
 //
-// The table is one piece of address space; pages of it take memory when blocks
-// begin there.  A slot where no block begins is kNone: so interior pointers and
-// pointers that were freed before are told from live ones, whatever they are
-// (C63).  A bit for each slot tells where blocks begin: the way from an
-// interior pointer to its block (F17).
+// The table is a piece of address space; the kernel gives memory to a page of
+// it when a block begins there.  A slot where no block begins is kNone, so
+// interior pointers and pointers to freed blocks are told from live ones (C63).
+//  A bit for each slot says where blocks begin; that leads from an interior
+//  pointer to its
+// block (F17).
 //
-// Locks: everything but what is said to never change belongs to the lock of
-// the segment's BlockPool.
+// Lock: that of the segment's BlockPool, for all members but those that never
+// change.
 
 #ifndef DEVRT_MEMORY_DEVICE_BLOCK_H_
 #define DEVRT_MEMORY_DEVICE_BLOCK_H_
@@ -41,27 +43,28 @@ struct Segment;
 enum class BlockUse : uint8_t {
   kNone = 0,     // no block begins here
   kFree = 1,     // in the free blocks of its pool
-  kLive = 2,     // somebody's
-  kClosing = 3,  // freed; its open marks are being closed, by one thread
-  kPending = 4,  // freed, uses have not ended; PendingFrees has it
+  kLive = 2,     // a program or a resource has it
+  kClosing = 3,  // freed; one thread is closing its open uses
+  kPending = 4,  // freed, and still in use; PendingFrees has it
 };
 
 // Invariants
-//   B1. Blocks of a segment cover it without gap or overlap: `next` of the one
-//       at o is at o + size, and its `previous` is `size`.
-//   B2. Two neighbours are never both kFree, unless a hole of an expandable
-//       segment lies between.
-//   B3. kFree means: a use of its pool's stream may begin.  `released` is the
-//       newest point at which anything in it was freed there (F18: a merge
-//       keeps the newer), for other streams.
+//   B1. The blocks of a segment cover it without gap or overlap: behind the
+//       block at offset o comes the one at o + size, whose `previous` is
+//       `size`.
+//   B2. Two neighbours are both kFree only if a hole of an expandable segment
+//       lies between them.
+//   B3. A kFree block may be used by its pool's stream at once.  Other streams
+//       may use it behind `released`, the newest point at which any part of it
+//       was freed (F18: a merge keeps the newer).
 struct alignas(64) Block {
   uint32_t size = 0;      // granules
-  uint32_t previous = 0;  // size of the block before; 0: first, or a hole
+  uint32_t previous = 0;  // size of the block before; 0: there is none
   uint32_t offset = 0;    // granules from the segment's base
   BlockUse use = BlockUse::kNone;
-  bool lent = false;           // held on another stream than its pool's
-  bool oversize = false;       // counted as such when it was handed out
-  uint64_t mark = 0;           // kLive: its id; else where it was freed last
+  bool lent = false;           // given to another stream than its pool's
+  bool oversize = false;       // counted as oversize when it was handed out
+  uint64_t mark = 0;           // kLive: its id; else PackSite of its last free
   Segment* segment = nullptr;  // set where a block begins
 
   struct Free {    // kFree
@@ -70,9 +73,9 @@ struct alignas(64) Block {
     Block* back;
     uint64_t released;  // epoch of the pool's timeline
   };
-  struct Held {              // the others
-    BlockUses* uses;         // nullptr: none off its stream
-    uint64_t stream_serial;  // where it was handed out, if `lent`
+  struct Held {              // kLive, kClosing, kPending
+    BlockUses* uses;         // by other streams; nullptr: none
+    uint64_t stream_serial;  // if `lent`: the stream that it was given to
     uint64_t requested;      // bytes
     uint64_t site;           // index in the history's sites; 0: none
   };
@@ -87,7 +90,7 @@ struct alignas(64) Block {
 };
 static_assert(sizeof(Block) == 64, "one line of the cache");
 
-// For stale readers: any value that was ever there will do.
+// A pointer that threads may read without the lock, and may read too late.
 template <typename T>
 class RelaxedPointer {
  public:
@@ -102,35 +105,36 @@ class RelaxedPointer {
   std::atomic<T*> pointer_{nullptr};
 };
 
-// Made once, used again, never freed: a stale pointer from the AddressMap finds
-// `pool` null or a range that does not hold the address.
+// Segment objects are reused and never destroyed.  A thread that still has the
+// pointer of an ended segment finds `pool` null, or a range that does not hold
+// its address.
 struct Segment {
-  // Set while the segment is out of every map, else constant.  Atomic for the
-  // sake of stale readers, who look again under the pool's lock.
+  // They change only while the segment is in no map.  Atomic, because threads
+  // read them without the lock, and again under it.
   std::atomic<uintptr_t> base{0};
-  std::atomic<uint64_t> size{0};  // of an expandable one: what is reserved
+  std::atomic<uint64_t> size{0};  // if expandable: of the addresses
   bool small = false;
   RelaxedPointer<DeviceAllocator> allocator;
-  // Set by Adopt and AdoptAddresses; changes while the segment is wholly free
-  // (TakeSegment, Take), while it is only addresses (EndPages), and when all
-  // memory of the device is gone (Drop).
+  // The pool that has the segment (PoolSegments::List, Unlist).  It changes
+  // only while no block of the segment is live, or when the device's memory is
+  // gone.
   std::atomic<BlockPool*> pool{nullptr};
 
   Block* table = nullptr;
   uint64_t* begins = nullptr;  // a bit for each slot
-  uint64_t table_bytes = 0;    // of both
+  uint64_t table_bytes = 0;    // of `table` and `begins`
   uint64_t table_id = 0;       // in the AllocationTable
-  bool oversize = false;       // counted as such
+  bool oversize = false;       // counted as oversize
   uint64_t mapped = 0;         // bytes behind the addresses
-  PageTable* pages = nullptr;  // of an expandable one, its own
-  uint64_t last_use = 0;       // for garbage collection: the pool's clock
+  PageTable* pages = nullptr;  // if expandable; owned
+  uint64_t last_use = 0;       // PoolSegments::allocations at the last use
   size_t place = 0;            // in its pool's list
 
-  // An unused one, with a table for `bytes` at `address`; nullptr when the host
-  // has no memory for it.  No block yet, and in no map.
+  // A segment of `bytes` at `address` without a block, in no map and no pool;
+  // nullptr if the host has no memory for its table.
   static Segment* Make(DeviceAllocator* allocator, void* address,
                        uint64_t bytes, bool small);
-  // The end: out of the map and of its pool before.
+  // Ends a segment that is in no map and no pool.
   static void Recycle(Segment* segment);
 
   bool Holds(uintptr_t address) const {
@@ -145,7 +149,7 @@ struct Segment {
   uint32_t SlotBits() const { return small ? 0 : 11; }  // granules a slot
   Block* At(uint32_t granule) const { return table + (granule >> SlotBits()); }
 
-  // A block begins at `granule`: its slot, with the bit set.
+  // Lets a block begin at `granule`, and returns its slot.
   Block* Begin(uint32_t granule) {
     const uint32_t slot = granule >> SlotBits();
     begins[slot / 64] |= uint64_t{1} << (slot % 64);
@@ -154,13 +158,13 @@ struct Segment {
     block->segment = this;
     return block;
   }
-  // No block begins there any more.
+  // No block begins in the slot any more.
   void End(Block* block) {
     const size_t slot = static_cast<size_t>(block - table);
     begins[slot / 64] &= ~(uint64_t{1} << (slot % 64));
     block->use = BlockUse::kNone;
   }
-  // The block that begins at `address`, in the segment; nullptr: none does.
+  // The block that begins at `address`, which lies in the segment, or nullptr.
   Block* Beginning(uintptr_t address) const {
     const uint64_t at = address - base.load(std::memory_order_relaxed);
     Block* block = At(static_cast<uint32_t>(at / kGranule));
@@ -169,9 +173,10 @@ struct Segment {
                ? block
                : nullptr;
   }
-  // The block that holds `address`, which is in the segment; nullptr: a hole.
+  // The block that holds `address`, which lies in the segment; nullptr in a
+  // hole.
   Block* Find(uintptr_t address) const;
-  // Neighbours; nullptr at the ends and at holes.
+  // The neighbours of a block; nullptr at the ends and at holes.
   Block* Next(const Block* block) const {
     const uint32_t end = block->offset + block->size;
     if (uint64_t{end} * kGranule >= bytes()) return nullptr;
@@ -187,7 +192,7 @@ inline char* Block::address() const {
   return segment->address() + uint64_t{offset} * kGranule;
 }
 
-// "a.cc:12" in a word, for Block::mark of blocks that are not live.
+// A call site in one word, for Block::mark of blocks that are not live.
 inline uint64_t PackSite(CallSite site) {
   constexpr uint64_t kFile = (uint64_t{1} << 48) - 1;
   const uint64_t line = site.line < 0 || site.line > 0xffff

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who uses a block beside the stream that it was handed out on.
+// BlockUses: the uses of a block by other streams than the one that it was
+// given to.
 //
-// A use is a point of a stream's timeline: what was submitted up to it may
-// touch the block.  An open one goes on up to the free of the block.
+// A use is a point on the timeline of a stream: work that was submitted up to
+// the point may access the block.  An open use goes on to the free of the
+// block.
 
 #ifndef DEVRT_MEMORY_DEVICE_BLOCK_USES_H_
 #define DEVRT_MEMORY_DEVICE_BLOCK_USES_H_
@@ -21,13 +23,13 @@ struct StreamUse : OrderPoint {
 };
 using StreamUses = absl::InlinedVector<StreamUse, 4>;
 
-// Rare, hence apart from the block.  Not synchronised.
+// Most blocks have none, so it is not part of the block.  Not synchronised.
 struct BlockUses {
-  struct Open {  // by RecordStream: closed at the free
+  struct Open {  // noted by RecordStream, closed at the free
     StreamRef stream;
     Timeline* timeline;
   };
-  StreamUses points;  // newest for each timeline
+  StreamUses points;  // the newest for each timeline
   absl::InlinedVector<Open, 2> open;
 
   void Add(StreamRef stream, Timeline* timeline, uint64_t epoch) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DeferredRecovery: a request that finds no room at once leaves the waits of
-// its recovery (docs/semantics.md 2.6, from the step "cached segments go back"
-// on) to its caller, who can be interrupted there.
+// DeferredRecovery: lets the caller of a request do the waits of its recovery
+// (docs/semantics.md 2.6, from the step "cached segments go back" on) at a
+// place where the caller can be interrupted.
 //
 //   DeferredRecovery deferred;
 //   for (;;) {
@@ -15,12 +15,12 @@
 //     ... work() ...      // on any thread; then once more
 //   }
 //
-// Three rounds are left to the caller at most: cached segments, pending frees,
-// the work of cached segments.  The fourth waits itself, as the memory that
-// room was made with may be somebody else's by then.
+// The caller does at most three rounds: cached segments, pending frees, the
+// work of cached segments.  The fourth request waits itself, because other
+// requests may have taken the room that the rounds have made.
 //
-// What it is not: for calls that are not made again.  They fail with CANCELLED.
-// Threads: a scope is its thread's; what TakeWork gives may run anywhere, even
+// What it is not: for calls that are not repeated.  They fail with CANCELLED.
+// Threads: a scope belongs to its thread.  The work may run on any thread, also
 // after the request was given up.
 
 #ifndef DEVRT_MEMORY_DEVICE_DEFERRED_RECOVERY_H_
@@ -40,7 +40,7 @@ class DEVRT_EXPORT DeferredRecovery {
  public:
   using Work = std::function<absl::Status()>;
 
-  // Requests of this thread are left to `deferred`; scopes nest.
+  // Requests of this thread leave their waits to `deferred`.  Scopes nest.
   class DEVRT_EXPORT Scope {
    public:
     explicit Scope(DeferredRecovery* deferred);
@@ -51,15 +51,15 @@ class DEVRT_EXPORT DeferredRecovery {
    private:
     DeferredRecovery* const outer_;
   };
-  // Of this thread; null outside scopes.
+  // The innermost one of this thread; null outside scopes.
   static DeferredRecovery* Current();
 
-  // What the request would wait for; empty if it did not have to.
+  // The wait that the request left; empty if it left none.
   Work TakeWork() { return std::exchange(work_, nullptr); }
-  // Of the request.
+  // The device of the request.
   std::optional<Device> device() const { return device_; }
 
-  // For the allocator: how many rounds were left to the caller.
+  // For the allocator: how many rounds it has left to the caller.
   int rounds() const { return rounds_; }
   static constexpr int kMostRounds = 3;
   void Leave(Device device, Work work) {

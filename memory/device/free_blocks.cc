@@ -9,8 +9,8 @@ namespace devrt::internal {
 
 namespace {
 
-// A pairing heap by address: `child` is the first child, `sibling` the next
-// one, `back` the sibling before, or the parent of a first child.
+// A pairing heap by address.  `child` is the first child, `sibling` the next
+// sibling, `back` the sibling before or, for a first child, the parent.
 Block* Meld(Block* a, Block* b) {
   if (b->address() < a->address()) std::swap(a, b);
   b->free.sibling = a->free.child;
@@ -20,8 +20,8 @@ Block* Meld(Block* a, Block* b) {
   return a;
 }
 
-// One heap of a list of siblings: in pairs from the left, then all together
-// from the right.
+// Makes one heap of a list of siblings: melds pairs from the left, and then the
+// pairs from the right.
 Block* MeldSiblings(Block* list) {
   Block* pairs = nullptr;  // linked by `back`
   while (list != nullptr) {
@@ -50,12 +50,13 @@ Block* MeldSiblings(Block* list) {
   return heap;
 }
 
-// The next in the order parent, first child, siblings; nullptr at the end.
+// The next block in the order parent, first child, siblings; nullptr at the
+// end.
 Block* NextInHeap(const Block* block) {
   if (block->free.child != nullptr) return block->free.child;
   while (block != nullptr) {
     if (block->free.sibling != nullptr) return block->free.sibling;
-    // Up: over the siblings before to the parent.
+    // Go back over the siblings to the parent.
     const Block* back = block->free.back;
     while (back != nullptr && back->free.child != block) {
       block = back;
@@ -79,7 +80,7 @@ void SmallFreeBlocks::InsertSlowly(Block* block) {
   heap = Meld(heap, block);
 }
 
-// The bin stays in use: it has more than this one.
+// The bin has another block, so its bits stay set.
 void SmallFreeBlocks::RemoveSlowly(Block* block) {
   const uint32_t bin = BinOf(block->size);
   Block*& heap = groups_[bin / kGroupSize][bin % kGroupSize];
@@ -105,7 +106,7 @@ Block* SmallFreeBlocks::FirstFrom(uint32_t granules) const {
     group =
         later != 0 ? static_cast<size_t>(__builtin_ctzll(later)) : kGroups - 1;
     bits = bits_[group];
-    // The last group is looked at once: above, if it is that of `granules`.
+    // The group of `granules` was looked at above; do not begin it again.
     if (bits == 0 || granules / kGroupSize == kGroups - 1) return nullptr;
   }
   return groups_[group][static_cast<size_t>(__builtin_ctzll(bits))];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FreeBlocks: the free blocks of one stream and one size class of segments;
-// finds the best fit: the smallest that is large enough, of these the one at
-// the lowest address.
+// SmallFreeBlocks, LargeFreeBlocks: the free blocks of one pool and one size
+// class.  Both find the best fit: the smallest block that is large enough, and
+// of equal ones that at the lowest address.
 //
-// Small pool: a bin for each size of 1 .. 4,096 granules (2 MiB; the last one
-// for more, which only expandable segments have), two levels of bits to find
-// the first that is not empty, and in each bin a pairing heap by address,
-// threaded through the blocks.  Insert is O(1), Remove O(log n) on the average,
-// Best O(1).  Groups of 64 bins are made when used.
+// Small pool: a bin for each size of 1 .. 4,096 granules, the last one for 2
+// MiB and more (blocks above 2 MiB exist only in expandable segments).  Two
+// levels of bits find the first bin that is not empty.  A bin is a pairing heap
+// by address, whose links are in the blocks.  Insert is O(1), Remove O(log n)
+// on average, Best O(1).  Groups of 64 bins are allocated when they are used.
 //
-// Large pool: an ordered set by (size, address); its blocks are few.
+// Large pool: an ordered set by (size, address); it has few blocks.
 //
-// Not synchronised: the BlockPool's.
+// Not synchronised: guarded by the lock of the pool.
 
 #ifndef DEVRT_MEMORY_DEVICE_FREE_BLOCKS_H_
 #define DEVRT_MEMORY_DEVICE_FREE_BLOCKS_H_
@@ -31,7 +31,7 @@ namespace devrt::internal {
 
 class SmallFreeBlocks {
  public:
-  // The usual way is inline: a bin of one block.
+  // The common case is inline: a bin of one block.
   void Insert(Block* block) {
     const uint32_t bin = BinOf(block->size);
     const size_t group = bin / kGroupSize;
@@ -58,17 +58,17 @@ class SmallFreeBlocks {
     bits_[group] &= ~(uint64_t{1} << (bin % kGroupSize));
     if (bits_[group] == 0) summary_ &= ~(uint64_t{1} << (group % 64));
   }
-  // Of at least `granules` of 1 .. 4,096; nullptr if there is none.  The block
-  // stays in.
+  // The best block of at least `granules`, 1 .. 4,096, which stays in; nullptr
+  // if there is none.
   Block* Best(uint32_t granules) const;
-  // Another one after `block`, for those who may not take it: the sizes grow,
-  // among equals the order is the heap's.
+  // Another block, for a caller that may not take `block`.  Sizes ascend;
+  // blocks of one size come in the order of the heap.
   Block* After(const Block* block) const;
 
  private:
   void InsertSlowly(Block* block);
   void RemoveSlowly(Block* block);
-  // The first bin that is not empty, from that of `granules` on.
+  // The top of the first bin that is not empty, from that of `granules` on.
   Block* FirstFrom(uint32_t granules) const;
 
   static uint32_t BinOf(uint32_t size) {
@@ -77,19 +77,20 @@ class SmallFreeBlocks {
 
   static constexpr uint32_t kLastBin = kSmallSegment / kGranule;
   static constexpr size_t kGroupSize = 64;
-  static constexpr size_t kGroups = 65;  // the last bin has one of its own
+  static constexpr size_t kGroups = 65;  // the last bin has its own group
   std::array<std::unique_ptr<Block*[]>, kGroups> groups_;
   std::array<uint64_t, kGroups> bits_ = {};  // bins that are not empty
-  uint64_t summary_ = 0;                     // groups 1 .. 63 with any
+  uint64_t summary_ = 0;                     // groups 1 .. 63 with a block
 };
 
 class LargeFreeBlocks {
  public:
   void Insert(Block* block);
   void Remove(Block* block);
-  // Of at least `bytes` and less than `limit` (the rules for oversize blocks).
+  // The best block of at least `bytes` and less than `limit` (the rules for
+  // oversize blocks), which stays in; nullptr if there is none.
   Block* Best(uint64_t bytes, uint64_t limit) const;
-  // The next one by (size, address).
+  // The next block by (size, address).
   Block* After(const Block* block) const;
 
  private:

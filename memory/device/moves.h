@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves: memory that is on its way and that who looks for room cannot see: a
-// segment between two pools or between a pool and the driver, bytes that were
-// added to what is reserved before the driver refuses, a block between its free
-// and its queue.
+// Moves: counts memory that is on its way, where a search cannot see it: a
+// segment between two pools or between a pool and the driver, bytes that are
+// reserved until the driver refuses, a freed block before it is in its queue.
 //
 //   const Moves::Seen before = moves.See();
 //   ...                                        // finds no room
 //   if (moves.HaveEnded(before)) ...           // look again
 //
-// The calling thread's own moves do not count.  Mostly they are over when the
-// thread asks; inside one it asks only where the program's code runs there, a
-// log sink that allocates.
+// Moves of the calling thread do not count.  A thread asks inside a move of its
+// own only if code of the program runs there, such as a log sink that
+// allocates.
 //
-// Threads: any.  Nothing is locked.  A move that is waited for ends, since it
-// makes one call of the driver at most.
+// Threads: any.  No lock.  Waiting for a move ends, because a move makes at
+// most one call of the driver.
 
 #ifndef DEVRT_MEMORY_DEVICE_MOVES_H_
 #define DEVRT_MEMORY_DEVICE_MOVES_H_
@@ -52,8 +51,8 @@ class Moves {
     uint64_t own;
   };
   Seen See() const { return {ended_.load(), t_own_}; }
-  // Whether another thread's has ended since; waits for the next one if any is
-  // under way.
+  // Returns true if a move of another thread has ended since `before`.  Waits
+  // for the end of a move if one is under way.
   bool HaveEnded(const Seen& before) const {
     for (;;) {
       const bool none = under_way_.load() <= t_under_way_;
@@ -66,7 +65,7 @@ class Moves {
  private:
   std::atomic<uint32_t> under_way_{0};
   std::atomic<uint64_t> ended_{0};
-  // The calling thread's, of all objects of this class.
+  // Counts of the calling thread, over all objects of this class.
   static inline thread_local uint64_t t_own_ = 0;  // that have ended
   static inline thread_local uint32_t t_under_way_ = 0;
 };

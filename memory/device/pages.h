@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an expandable segment has behind its addresses: pages, each one chunk of
-// devrt.virtual_memory/0, or nothing.
+// PageTable: the pages of an expandable segment.  A page has one chunk of
+// devrt.virtual_memory/0 behind its addresses, or nothing.
 //
 //   pages      0    1    2    3    4    5    6  ...
 //            [mem][mem][ - ][mem][busy][ - ][ - ]
 //   blocks   aaaaa.....      bbb..
 //
 // Blocks cover the mapped pages and nothing else; a block may span any number
-// of neighbours.  A busy page is one thread's, which is putting memory behind
-// it or taking it away without a lock; its chunk is that thread's to write.
-// Everything else is under the lock of the segment's pool.
+// of adjacent pages.  A busy page belongs to one thread, which maps or unmaps
+// it without a lock and alone writes its chunk.  Everything else is guarded by
+// the lock of the segment's pool.
 //
-// Segments are reserved for a pool, never pass to another one, and end with
-// their last page (BlockPool::AddPages, TakePages, EndPages).
+// An expandable segment stays with one pool, and ends when its last page
+// becomes a hole (PoolPages).
 
 #ifndef DEVRT_MEMORY_DEVICE_PAGES_H_
 #define DEVRT_MEMORY_DEVICE_PAGES_H_
@@ -35,21 +35,21 @@ struct Page {
 
 struct PageTable {
   uint64_t page_bytes = 0;
-  uint32_t used = 0;  // pages that are no holes
+  uint32_t used = 0;  // pages that are not holes
   std::vector<Page> pages;
 
   uint32_t count() const { return static_cast<uint32_t>(pages.size()); }
   bool Is(uint32_t page, Page::State state) const {
     return page < count() && pages[page].state == state;
   }
-  // From `page` on the first that is not in `state`.
+  // The first page from `page` on that is not in `state`.
   uint32_t EndOf(uint32_t page, Page::State state) const {
     while (Is(page, state)) ++page;
     return page;
   }
 };
 
-// Neighbouring pages, busy: the holder's.
+// A run of adjacent pages.
 struct PageRun {
   Segment* segment = nullptr;
   uint32_t first = 0;

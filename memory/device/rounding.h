@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of docs/semantics.md 3.3.
+// The sizes of blocks and segments (docs/semantics.md 3.3).
 
 #ifndef DEVRT_MEMORY_DEVICE_ROUNDING_H_
 #define DEVRT_MEMORY_DEVICE_ROUNDING_H_
@@ -9,31 +9,32 @@
 
 namespace devrt::internal {
 
-inline constexpr uint64_t kGranule = 512;  // every block is a multiple
+inline constexpr uint64_t kGranule = 512;  // a block is a multiple of it
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
-inline constexpr uint64_t kSmallRequest = kMiB;  // up to it: small pool
+inline constexpr uint64_t kSmallRequest = kMiB;  // up to it: the small pool
 inline constexpr uint64_t kSmallSegment = 2 * kMiB;
-inline constexpr uint64_t kLargeRequest = 10 * kMiB;  // below: kLargeSegment
+inline constexpr uint64_t kLargeRequest = 10 * kMiB;  // below it: kLargeSegment
 inline constexpr uint64_t kLargeSegment = 20 * kMiB;
-inline constexpr uint64_t kSegmentStep = 2 * kMiB;  // of larger ones
+inline constexpr uint64_t kSegmentStep = 2 * kMiB;  // for larger segments
 inline constexpr uint64_t kLargeRemainder = kMiB;   // more is split off
 
 constexpr uint64_t RoundUp(uint64_t bytes, uint64_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-// Of a request of 1 .. 2^60 - 1 bytes, without roundup_power2_divisions.
+// The size of a block for 1 .. 2^60 - 1 bytes, without
+// roundup_power2_divisions.
 constexpr uint64_t BlockSize(uint64_t bytes) {
   return RoundUp(bytes, kGranule);
 }
-// `size` is a BlockSize.
+// In these functions `size` is a result of BlockSize.
 constexpr bool IsSmall(uint64_t size) { return size <= kSmallRequest; }
 constexpr uint64_t SegmentSize(uint64_t size) {
   return IsSmall(size)          ? kSmallSegment
          : size < kLargeRequest ? kLargeSegment
                                 : RoundUp(size, kSegmentStep);
 }
-// Whether `rest` is split off a free block that serves `size` bytes.
+// True if `rest` bytes are split off a free block that serves `size` bytes.
 constexpr bool IsSplit(uint64_t size, uint64_t rest, uint64_t max_split_size) {
   return IsSmall(size) ? rest >= kGranule
                        : size < max_split_size && rest > kLargeRemainder;

@@ -5,40 +5,44 @@
  *   void* x;
  *   if (devrt_memory_alloc_v0("cuda:0", 4096, stream, &x) != 0)
  *     fail(devrt_memory_last_error_v0());
- *   devrt_memory_record_stream_v0(x, "cuda:0", other);  // used there as well
+ *   devrt_memory_record_stream_v0(x, "cuda:0", other);  // `other` uses x, too
  *   devrt_memory_free_v0(x);
  *
- * `stream` is a native handle (cudaStream_t); NULL is the device's default
- * stream, 1 the same and 2 the calling thread's on cuda.  It must be given: a
- * block is handed to the next request of its stream without a wait (F25).
+ * `stream` is a native handle (cudaStream_t).  NULL is the device's default
+ * stream; on cuda, 1 is the default stream too, and 2 is the per-thread default
+ * stream of the calling thread.  Name the stream that will use the
+ * block: a freed block goes to the next request of its stream without a wait
+ * (F25).
  *
- * A handle that is new to devrt is adopted at its first use and stays so, up to
- * its end or devrt's: an adopted stream does not stand in the way of Shutdown.
- * Whoever destroys a native stream says so first, with
- * devrt_memory_stream_ends_v0: the driver gives the handle to the next stream,
- * and what was freed on the old one is not ordered before the new (F20).  Until
- * then devrt may ask the stream and record events on it; what was submitted up
- * to then is known to be over when it is.
+ * devrt adopts a handle at its first use, until the stream or devrt ends.  An
+ * adopted stream does not make Shutdown fail.  Before you destroy a native
+ * stream, call devrt_memory_stream_ends_v0: the driver gives the handle to the
+ * next stream, and work of the old one is not ordered before work of the new
+ * one (F20).  Until that call devrt may query the stream and record events on
+ * it; afterwards devrt still finds out when work that was submitted before is
+ * over.
  *
- * Captures.  A graph keeps the addresses of what its capture has used.  So a
- * block that was allocated or freed on a stream while that was captured, or was
- * recorded as used by such a stream, belongs to the capture: its free only
- * notes it, and the memory goes back when no graph of the capture is left.
- * Until then a request of that stream in that capture gets it again, if it was
- * allocated in that capture and no other stream has used it.  Nothing is asked
- * of the driver for a stream that is captured: what its cache does not have is
- * refused (FAILED_PRECONDITION).  A pool has memory for it, see below.
+ * Captures.  A graph keeps the addresses of the memory that its capture used.
+ * So a block belongs to a capture if it was allocated or freed on a stream
+ * while that was captured, or was recorded as used by such a stream.  A free of
+ * such a block is only noted; the memory goes back when no graph of the capture
+ * is left.  Until then the block may serve later requests of its stream in the
+ * capture, if it was allocated in the capture and no other stream has used it.
+ * devrt asks the driver for no memory for a stream that is captured: if the
+ * cache has none, the request fails with FAILED_PRECONDITION.  A pool (below)
+ * has memory for such streams.
  *
- * What a capture gets from a cache, or from a pool, may still be in use by work
- * that its stream was given before the capture began.  So launch a graph behind
- * that work: on the stream that was captured, or on one that has waited for it.
+ * Memory that a capture gets from a cache or a pool may still be in use by work
+ * that was submitted to its stream before the capture began.  So launch a graph
+ * behind that work: on the captured stream, or on one that has waited for it.
  *
- * Return values are DEVRT_* codes of devrt_plugin.h, 0 is success.  No
- * exception leaves these functions.  What failed is said by
- * devrt_memory_last_error_v0, for the calling thread.
+ * Return values are DEVRT_* codes of devrt_plugin.h; 0 is success.  No
+ * exception leaves these functions.  devrt_memory_last_error_v0 returns the
+ * text of the calling thread's last error.
  *
- * Ownership: blocks are the caller's until freed, and go back to the resource
- * that they came from (memory_resource.h), whatever is set by then.
+ * Ownership: a block is the caller's until it is freed.  It goes back to the
+ * resource that it came from (memory_resource.h), also if another one is set by
+ * then.
  * Threads: any, but not inside host functions (FAILED_PRECONDITION).
  */
 #ifndef DEVRT_MEMORY_EXTERNAL_DEVRT_MEMORY_H_
@@ -53,7 +57,7 @@ extern "C" {
 #define DEVRT_MEMORY_EXPORT __attribute__((visibility("default")))
 
 typedef struct devrt_memory_stats_v0 {
-  uint32_t struct_size; /* set by the caller; filled as far as it goes */
+  uint32_t struct_size; /* set by the caller; no byte behind is written */
   uint32_t reserved0;
   int64_t allocated_bytes;
   int64_t allocated_bytes_peak;
@@ -67,29 +71,29 @@ typedef struct devrt_memory_stats_v0 {
   int64_t ooms;
 } devrt_memory_stats_v0;
 
-/* Zero bytes: NULL and success.  RESOURCE_EXHAUSTED (8) without room. */
+/* Zero bytes give NULL and success.  RESOURCE_EXHAUSTED (8): no room. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_alloc_v0(const char* device,
                                                   uint64_t size, void* stream,
                                                   void** ptr);
-/* NULL is allowed.  In the order of the stream of alloc. */
+/* Frees in the order of the stream of the allocation.  NULL is allowed. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_v0(void* ptr);
-/* In the order of `stream`, of the block's device. */
+/* Frees in the order of `stream`, which belongs to the block's device. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_on_v0(void* ptr, void* stream);
-/* Any pointer into the block; `stream` is of `device`.  Where `device` is NULL
- * the block's is meant, and for a handle that is no stream of that device the
- * device that has it. */
+/* Notes that `stream` of `device` uses the block that `ptr` lies in.  If
+ * `device` is NULL, the stream is looked for on the block's device first, and
+ * then on the other devices of its backend. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_record_stream_v0(const void* ptr,
                                                           const char* device,
                                                           void* stream);
-/* Before the owner destroys a native stream. */
+/* To be called before a native stream is destroyed. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_stream_ends_v0(const char* device,
                                                         void* stream);
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_empty_cache_v0(const char* device);
-/* The part of the device's memory that this process may take, 0 to 1. */
+/* Sets the part of the device's memory that this process may take, 0 to 1. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_set_fraction_v0(const char* device,
                                                          double fraction);
-/* The driver's allocation that contains the live block around `ptr`; other
- * blocks may lie in it.  INVALID_ARGUMENT: devrt has no such block. */
+/* Finds the driver's allocation that contains the live block around `ptr`.
+ * Other blocks may lie in it.  INVALID_ARGUMENT: devrt has no such block. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
                                                  uint64_t* size);
 
@@ -99,37 +103,39 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
  *   devrt_memory_pool_create_v0("cuda:0", &pool);
  *   ... in a capture ...
  *   devrt_memory_pool_alloc_v0(pool, 4096, stream, &x);
- *   devrt_memory_free_v0(x);              // the pool has it again
+ *   devrt_memory_free_v0(x);              // x is free in the pool
  *   ... behind the capture ...
  *   devrt_memory_pool_release_v0(pool);   // graphs of the capture keep the memory
  *
- * A pool takes memory from the driver while `stream` is captured, too.  Its
- * blocks are freed and recorded as all others.  One that was freed serves the
- * next request of the pool on that stream, in this capture or the next one.  If
- * captures share a pool, launch their graphs in the order of the captures, and
- * never two of them concurrently.  A capture holds a pool only if it has asked
- * the pool for memory.  The pool's memory serves
- * others when the pool is released and no graph of a capture is left that asked
- * it for memory; until then devrt_memory_empty_cache_v0 leaves it alone, and
- * Shutdown is refused.  Blocks that are alive then stay so up to their free.
+ * A pool takes memory from the driver also while `stream` is captured.  Its
+ * blocks are freed and recorded like all others.  A freed block serves the next
+ * request of the pool on its stream, in this capture or in the next one.  If
+ * captures share a pool, launch their graphs in the order of the captures, one
+ * at a time.
  *
- * For a capture that does not hold the pool a block of the pool is like any
- * other: record its stream as a user, or free the block in it, and the block is
- * kept up to the end of that capture's graphs. */
+ * A capture keeps a pool if it has asked the pool for memory.  The pool's
+ * memory serves others when the pool is released and no graph of a capture that
+ * keeps it is left.  Until then devrt_memory_empty_cache_v0 leaves that memory
+ * alone, and Shutdown fails.  Blocks that are live then stay live until their
+ * free.
+ *
+ * For a capture that does not keep the pool, a block of the pool is like any
+ * other block: if a stream of the capture is recorded as a user, or frees the
+ * block, the block is kept until the last graph of the capture ends. */
 typedef struct devrt_memory_pool_v0 devrt_memory_pool_v0;
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_pool_create_v0(const char* device, devrt_memory_pool_v0** pool);
-/* As devrt_memory_alloc_v0. */
+/* Allocates from the pool; see devrt_memory_alloc_v0. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_pool_alloc_v0(
     devrt_memory_pool_v0* pool, uint64_t size, void* stream, void** ptr);
-/* Call it once: `pool` is invalid afterwards.  NULL is allowed. */
+/* Ends the use of a pool; `pool` is invalid afterwards.  NULL is allowed. */
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_pool_release_v0(devrt_memory_pool_v0* pool);
 
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_stats_read_v0(const char* device, devrt_memory_stats_v0* stats);
-/* Text of the calling thread's last failure; "" if there was none.  Valid
- * until its next failure. */
+/* Returns the text of the calling thread's last error; "" if there was none.
+ * The text is valid until the thread's next error. */
 DEVRT_MEMORY_EXPORT const char* devrt_memory_last_error_v0(void);
 
 #ifdef __cplusplus

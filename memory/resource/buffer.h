@@ -6,14 +6,14 @@
 //   DEVRT_RETURN_IF_ERROR(devrt::FillAsync(s, x.data(), 0, x.size()));
 //   // goes back at the end of scope, in the order of s
 //
-// A Buffer knows what it takes to free its block: resource, device, stream and
-// what they depend on; nothing that is current at its end matters (E21).
-// The stream may be destroyed before the Buffer.
+// A Buffer keeps what it needs to free its block: the resource, the device and
+// the stream.  So the free does not depend on what is current at that time
+// (E21).  The stream may be destroyed before the Buffer.
 //
 // What it is not: shared, typed, or a view.
 // Ownership: unique; movable.  A moved-from Buffer is empty.  The destructor
-// never waits, fails or throws; what goes wrong is logged once.
-// Threads: as unique_ptr.
+// does not wait or throw, and logs an error once.
+// Threads: one at a time, as for std::unique_ptr.
 
 #ifndef DEVRT_MEMORY_RESOURCE_BUFFER_H_
 #define DEVRT_MEMORY_RESOURCE_BUFFER_H_
@@ -34,10 +34,11 @@ namespace devrt {
 
 class DEVRT_EXPORT Buffer {
  public:
-  // From the resource of the stream's device; errors as of AllocateMemory.
+  // Allocates from the resource of the stream's device.  Errors: those of
+  // AllocateMemory.
   static absl::StatusOr<Buffer> Allocate(StreamRef stream, uint64_t bytes,
                                          CallSite site = CallSite::Here());
-  // From `resource`, which is kept.
+  // Allocates from `resource`, which the Buffer keeps alive.
   static absl::StatusOr<Buffer> Allocate(
       std::shared_ptr<MemoryResource> resource, StreamRef stream,
       uint64_t bytes, CallSite site = CallSite::Here());
@@ -48,26 +49,27 @@ class DEVRT_EXPORT Buffer {
   ~Buffer() { Reset(); }
 
   void* data() const { return data_; }
-  uint64_t size() const { return size_; }  // as asked for
-  // Where it will be freed; nullopt if empty.
+  uint64_t size() const { return size_; }  // that was asked for
+  // The stream in whose order the block will be freed; empty if there is none.
   std::optional<StreamRef> stream() const { return stream_; }
-  // The caller has ordered all uses before what comes next on `stream`.
-  // INVALID_ARGUMENT for a stream of another device.
+  // The block will be freed in the order of `stream`.  The caller has ordered
+  // all uses before what is submitted to `stream` next.  INVALID_ARGUMENT: the
+  // stream belongs to another device.
   absl::Status SetStream(StreamRef stream);
   // See RecordStream.
   absl::Status RecordUse(StreamRef stream, CallSite site = CallSite::Here());
 
-  // Frees now; inside a host function, where that is refused (C42), at the next
-  // call of devrt's outside.
+  // Frees the block.  A host function may not free (C42): there the block is
+  // freed at the next call of devrt outside.
   void Reset();
-  // Gives the block away: FreeMemory is the caller's.
+  // Gives the block to the caller, who frees it with FreeMemory.
   void* Release();
 
  private:
   void* data_ = nullptr;
   uint64_t size_ = 0;
   std::optional<StreamRef> stream_;
-  std::shared_ptr<MemoryResource> resource_;  // null: whoever the block knows
+  std::shared_ptr<MemoryResource> resource_;  // null: found by address
 };
 
 }  // namespace devrt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryResource: where device memory comes from, in stream order.
+// MemoryResource: a source of device memory, in stream order.
 //
 //   class Arena final : public devrt::MemoryResource {
 //    public:
@@ -16,31 +16,32 @@
 //     return devrt::SetMemoryResource(gpu, std::make_shared<Arena>(gpu));
 //   }
 //
-// Stream order: what Allocate(stream) returns may be used at once by work that
-// is submitted to that stream, and by others after an event or a wait of the
-// host.  Deallocate(stream) says that all uses are submitted already and are
-// ordered before what is submitted to `stream` later, but for those that were
-// told by RecordUse.  Neither call waits for the device on its normal path.
+// Stream order: work that is submitted to `stream` may use the memory as soon
+// as Allocate(stream) has returned; other work may use it behind an event or a
+// wait of the host.  Deallocate(stream) says that all uses are submitted, and
+// are ordered before what is submitted to `stream` later.  Uses that RecordUse
+// was told of are the exception.  Neither call waits for the device on its
+// normal path.
 //
-// What it is not: an owner's handle (buffer.h has one), nor a way to look at
+// What it is not: an owner of a block (buffer.h is one), nor a way to inspect
 // memory.
 //
-// Each device has one resource at a time, at first the caching allocator.
-// SetMemoryResource replaces it at any moment: a block goes back to the
-// resource that it came from, which is kept alive until its last block is back
+// Each device has one resource at a time, by default the caching allocator.
+// SetMemoryResource replaces it at any moment.  A block goes back to the
+// resource that it came from, which stays alive until its last block is back
 // (F9, F26).
 //
-// Ownership: shared.  A resource outlives its blocks, and what it stands upon
-// (`upstream`) outlives it.
-// Threads: every resource may be called from any thread, unless it says so
-// (properties().thread_safe); ThreadSafeResource makes one that may.
-// Exceptions: one that leaves a Do function becomes INTERNAL, std::bad_alloc
-// RESOURCE_EXHAUSTED; nothing is thrown at callers.
+// Ownership: shared.  A resource outlives its blocks, and the upstream of a
+// resource outlives the resource.
+// Threads: any, unless a resource says otherwise (properties().thread_safe);
+// ThreadSafeResource makes a resource that any thread may call.
+// Exceptions: an exception that leaves a Do function becomes INTERNAL, and
+// std::bad_alloc becomes RESOURCE_EXHAUSTED.  No caller sees an exception.
 // Errors: FAILED_PRECONDITION inside host functions (C42), after Shutdown and
-// in a forked child, where no lock is taken (C105); INVALID_ARGUMENT for a
-// stream of another device, and for
-// pointers that are no live block of this resource; RESOURCE_EXHAUSTED with an
-// OutOfMemoryInfo (docs/semantics.md 2.6).
+// in a forked child, where no lock is taken (C105).  INVALID_ARGUMENT for a
+// stream of another device, and for a pointer that is not a live block of this
+// resource.  RESOURCE_EXHAUSTED with an OutOfMemoryInfo (docs/semantics.md
+// 2.6).
 
 #ifndef DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_
 #define DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_
@@ -63,22 +64,22 @@ struct MemoryProperties {
   bool thread_safe = true;  // may be called from several threads at once
   bool device_readable = true;
   bool host_readable = false;
-  bool stream_ordered = true;  // false: Deallocate waits, or the caller must
-  bool tracks_uses = false;    // RecordUse holds a block back
+  bool stream_ordered = true;  // false: Deallocate or its caller waits
+  bool tracks_uses = false;    // RecordUse works
   bool has_statistics = false;
-  uint64_t alignment = 256;  // of every pointer, at least; a power of two
+  uint64_t alignment = 256;  // least alignment of a pointer; a power of two
 };
 
 struct MemoryRequest {
   StreamRef stream;
   uint64_t bytes;      // > 0, < 2^60
-  uint64_t alignment;  // 0: the resource's own; else a power of two
+  uint64_t alignment;  // a power of two, or 0 for properties().alignment
   CallSite site;
 };
 
 struct MemoryReturn {
-  void* pointer;     // what Allocate gave; never null
-  uint64_t bytes;    // as asked for
+  void* pointer;     // from Allocate; never null
+  uint64_t bytes;    // that the caller asked for
   StreamRef stream;  // of the resource's device
   CallSite site;
 };
@@ -94,29 +95,31 @@ class DEVRT_EXPORT MemoryResource
   Device device() const { return device_; }
   virtual MemoryProperties properties() const = 0;
 
-  // Zero bytes are a null pointer and reach no Do function, as do requests of
-  // 2^60 bytes and more, which are RESOURCE_EXHAUSTED (C102).  A null
-  // pointer from DoAllocate is RESOURCE_EXHAUSTED; one that overlaps a live
-  // block of a resource, or is not aligned, is INTERNAL, names the resource,
-  // and is not given back to it.  A resource may cut up what it allocates from
-  // another one, if it does so in its own Do functions and on their thread.
+  // Returns null for zero bytes, and RESOURCE_EXHAUSTED for 2^60 bytes and more
+  // (C102), without calling DoAllocate.  If DoAllocate returns null, the error
+  // is RESOURCE_EXHAUSTED.  If it returns memory that overlaps a live block of
+  // a resource, or is not aligned, the error is INTERNAL and names the
+  // resource, and the memory is not given back.  A resource may cut up memory
+  // that it allocates from another resource, if it allocates in its own Do
+  // functions and on their thread.
   absl::StatusOr<void*> Allocate(StreamRef stream, uint64_t bytes,
                                  uint64_t alignment = 0,
                                  CallSite site = CallSite::Here());
-  // `bytes` as asked for.  Null is allowed.  `stream` may have been destroyed
-  // meanwhile: its end is then the order that counts.  INVALID_ARGUMENT when no
-  // block of this resource, or of one that is equal to it, begins there.
+  // `bytes` is the size that the caller asked for.  Null is allowed.  If
+  // `stream` was destroyed meanwhile, the free is ordered behind its end.
+  // INVALID_ARGUMENT: no block of this resource, or of an equal one, begins at
+  // `pointer`.
   absl::Status Deallocate(StreamRef stream, void* pointer, uint64_t bytes,
                           CallSite site = CallSite::Here());
-  // The block that `pointer` lies in is used by work on `stream`, up to its
-  // Deallocate.  UNIMPLEMENTED where !properties().tracks_uses.
+  // Notes that `stream` uses the block that `pointer` lies in, until its
+  // Deallocate.  UNIMPLEMENTED if !properties().tracks_uses.
   absl::Status RecordUse(const void* pointer, StreamRef stream,
                          CallSite site = CallSite::Here());
-  // Gives what is cached back to where it came from.
+  // Gives cached memory back to where it came from.
   absl::Status Trim();
 
-  // Whether a block from one may be given back to the other.  Reflexive,
-  // symmetric; identity unless a class says more.
+  // True if a block of one may be given back to the other.  The relation is
+  // reflexive and symmetric.  By default a resource equals only itself.
   friend bool operator==(const MemoryResource& a, const MemoryResource& b) {
     return &a == &b || (a.IsEqual(b) && b.IsEqual(a));
   }
@@ -126,8 +129,8 @@ class DEVRT_EXPORT MemoryResource
 
  protected:
   virtual absl::StatusOr<void*> DoAllocate(const MemoryRequest& request) = 0;
-  // An error is logged once by callers that cannot report it; the block is
-  // then gone all the same.
+  // A caller that cannot report an error logs it once.  The block counts as
+  // freed in either case.
   virtual absl::Status DoDeallocate(const MemoryReturn& block) = 0;
   virtual absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                                    CallSite site);
@@ -140,11 +143,11 @@ class DEVRT_EXPORT MemoryResource
   const Device device_;
 };
 
-// The device's resource from now on, for all threads; nullptr: the caching
-// allocator again.  INVALID_ARGUMENT for a resource of another device.
+// Sets the device's resource for all threads; nullptr means the caching
+// allocator.  INVALID_ARGUMENT: the resource belongs to another device.
 DEVRT_EXPORT absl::Status SetMemoryResource(
     Device device, std::shared_ptr<MemoryResource> resource);
-// Never null; in a forked child one that refuses every call.
+// Never returns null.  In a forked child the resource refuses every call.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> GetMemoryResource(Device device);
 
 }  // namespace devrt

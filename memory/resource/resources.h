@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The resources that devrt has, and adaptors that stand in front of one.
+// The memory resources of devrt, and adaptors that stand in front of a
+// resource.
 //
 //   auto caching = devrt::CachingResource(gpu);
 //   auto limited = devrt::LimitResource(caching, 1 << 30);
 //   auto counted = devrt::StatisticsResource::Make(limited);
 //   DEVRT_RETURN_IF_ERROR(devrt::SetMemoryResource(gpu, counted));
 //
-// An adaptor hands requests on to its upstream and shares its device.  Adaptors
-// compose in any order; properties().name shows the whole chain.  What an
-// adaptor refuses itself leaves the upstream untouched.  Of a null upstream
-// they make null.
+// An adaptor passes requests on to its upstream, and belongs to the device of
+// its upstream.  Adaptors compose in any order; properties().name shows the
+// whole chain.  A request that an adaptor refuses does not reach the upstream.
+// An adaptor of a null upstream is null.
 
 #ifndef DEVRT_MEMORY_RESOURCE_RESOURCES_H_
 #define DEVRT_MEMORY_RESOURCE_RESOURCES_H_
@@ -31,62 +32,65 @@ namespace devrt {
 
 // ---- Sources ----------------------------------------------------------------
 
-// One per device, the same each time; every request goes to the backend's
-// alloc.  Deallocate waits for the stream and for uses that were recorded, then
-// frees: slow, but right by itself, and what the tests of others stand upon. On
-// `raw_free_syncs` devices the free waits for the whole device (C64).
+// Passes every request to the backend's alloc.  Deallocate waits for the stream
+// and for recorded uses, and then frees: slow, but correct without a cache;
+// tests of other resources build on it.  On devices with `raw_free_syncs` the
+// free waits for the whole device (C64).  Each call for a device returns one
+// object.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> RawResource(Device device);
 
-// The driver's own stream-ordered allocator.  UNIMPLEMENTED without
-// ASYNC_ALLOC.  RecordUse makes the freeing stream wait for the recorded ones
-// by events (a device-side wait); the host waits only where one of the streams
-// was destroyed before the block was freed.
+// The driver's stream-ordered allocator.  UNIMPLEMENTED without ASYNC_ALLOC.
+// After RecordUse the freeing stream waits on the device, by events, for the
+// recorded streams.  The host waits only if one of the streams was destroyed
+// before the block was freed.
 DEVRT_EXPORT absl::StatusOr<std::shared_ptr<MemoryResource>> DriverResource(
     Device device);
 
-// The caching allocator of device_memory.h; one per device, the same each time.
+// The caching allocator of device_memory.h.  Each call for a device returns one
+// object.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> CachingResource(Device device);
 
-// A caching allocator of its own, apart from the device's: its blocks are
-// never mixed with others', and go back to the driver with the last of it.  It
-// shares the device's fraction: a request that finds no room takes back what
-// any of them caches (docs/semantics.md 2.6).  It is not in the device's
-// statistics.
+// A new caching allocator beside the device's.  It shares no segment with other
+// allocators, and gives its memory back to the driver when the resource and its
+// last block are gone.  All caching allocators of a device share one fraction:
+// a request that finds no room gives back what any of them caches
+// (docs/semantics.md 2.6).  The device's statistics do not include this one.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> PrivateCachingResource(
     Device device);
 
-// Functions of a program in C, or of another language.  `stream` is the native
-// handle, adopted by nobody.  They may be called from any thread and must not
-// call devrt.  A `free` that fails cannot say so.
+// Functions of a program in C or in another language.  `stream` is the native
+// handle, which devrt has not adopted.  devrt calls the functions from any
+// thread; they must not call devrt.  `deallocate` cannot report an error.
 struct MemoryCallbacks {
   void* context = nullptr;
-  // Null: out of memory.
+  // Returns null if there is no memory.
   void* (*allocate)(void* context, uint64_t bytes, int32_t device,
                     void* stream) = nullptr;
   void (*deallocate)(void* context, void* pointer, uint64_t bytes,
                      int32_t device, void* stream) = nullptr;
-  // Optional, called once, when nobody holds a block or the resource.
+  // Optional.  Called once, when the resource and all its blocks are gone.
   void (*destroy)(void* context) = nullptr;
 };
-// INVALID_ARGUMENT without the two functions.
+// INVALID_ARGUMENT: `allocate` or `deallocate` is null.
 DEVRT_EXPORT absl::StatusOr<std::shared_ptr<MemoryResource>> CallbackResource(
     Device device, const MemoryCallbacks& callbacks);
 
 // ---- Adaptors ---------------------------------------------------------------
 
-// One line of the log, or one call of `sink`, for each call: what, bytes,
-// pointer, stream, result.  `sink` is called from the caller's thread, under no
-// lock of devrt's but that of a ThreadSafeResource which stands upon this one.
+// Logs one line for each call, or passes it to `sink`: the kind of call, bytes,
+// pointer, stream and result.  `sink` runs on the caller's thread.  devrt holds
+// no lock meanwhile, except that of a ThreadSafeResource in front of this one.
 using MemorySink = std::function<void(std::string_view line)>;
 DEVRT_EXPORT std::shared_ptr<MemoryResource> LoggingResource(
     std::shared_ptr<MemoryResource> upstream, MemorySink sink = nullptr);
 
-// Counts what passes.
+// Counts allocations, bytes and failures.
 class DEVRT_EXPORT StatisticsResource : public MemoryResource {
  public:
   static std::shared_ptr<StatisticsResource> Make(
       std::shared_ptr<MemoryResource> upstream);
-  // Exact; `peak` is the greatest `current` there was.  0 in a forked child.
+  // `peak` is the true maximum of `current`.  All figures are 0 in a forked
+  // child.
   virtual Stat allocations() const = 0;
   virtual Stat bytes() const = 0;
   virtual uint64_t failures() const = 0;
@@ -95,28 +99,29 @@ class DEVRT_EXPORT StatisticsResource : public MemoryResource {
   using MemoryResource::MemoryResource;
 };
 
-// At most `bytes` alive at once, as asked for; more is RESOURCE_EXHAUSTED and
-// does not reach the upstream.  The bytes count as used from the request on.
+// Allows `bytes` of live blocks, counted as they were asked for, from the
+// moment of the request.  A request for more is RESOURCE_EXHAUSTED.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> LimitResource(
     std::shared_ptr<MemoryResource> upstream, uint64_t bytes);
 
 struct FailureInjection {
-  uint64_t fail_at = 0;     // that allocation, counted from 1; 0: none
-  uint64_t fail_every = 0;  // each n-th; 0: none
-  uint64_t fail_above = 0;  // larger requests; 0: none
-  double probability = 0;   // of each one
-  uint64_t seed = 1;        // of `probability`
+  uint64_t fail_at = 0;     // number of the one that fails, from 1; 0: none
+  uint64_t fail_every = 0;  // each n-th allocation fails; 0: none
+  uint64_t fail_above = 0;  // requests of more bytes fail; 0: none
+  double probability = 0;   // that an allocation fails
+  uint64_t seed = 1;        // of the random numbers for `probability`
   absl::StatusCode code = absl::StatusCode::kResourceExhausted;
 };
-// Fails as told, without asking the upstream; frees are never failed.
+// Fails allocations as `when` says, without asking the upstream.  Frees do not
+// fail.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> FailureResource(
     std::shared_ptr<MemoryResource> upstream, const FailureInjection& when);
 
-// One call at a time to an upstream that is not safe for threads; to one that
-// is, calls go on as they come.  Waits of the upstream hold the others back,
-// and so does what it calls: a sink, an out-of-memory callback.  The thread
-// that is inside may come in again, so a callback may free what came from here;
-// such an upstream must be able to take that.
+// Makes one call at a time to an upstream that is not safe for threads; passes
+// calls on at once to one that is.  While the upstream waits, or runs a sink or
+// an out-of-memory callback, the calls of other threads wait.  The thread
+// inside may call again, so that a callback may free a block of this resource:
+// the upstream has to allow that.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> ThreadSafeResource(
     std::shared_ptr<MemoryResource> upstream);
 
