@@ -8,7 +8,7 @@ namespace devrt::internal {
 
 HotSettings hot_settings;
 
-// Up to the next of so many steps between one power of two and the next.
+// Rounds up to one of the equal steps between a power of two and the next.
 uint64_t HotSettings::Divided(uint64_t bytes) const {
   const uint64_t size = BlockSize(bytes);
   const int power = 63 - __builtin_clzll(size);

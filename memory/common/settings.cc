@@ -27,7 +27,7 @@ using internal::SettingsUse;
 
 constexpr char kVariable[] = "DEVRT_ALLOC_CONF";
 
-// What allocators that are there already are told.
+// Changes that existing allocators have to be told of.
 struct Changed {
   std::optional<double> fraction;
 };
@@ -42,7 +42,7 @@ class State {
     }();
     return *state;
   }
-  // Without a wait for the thread that makes it.
+  // nullptr if there is none yet; does not wait for a thread that makes it.
   static const State* Existing() {
     return made_.load(std::memory_order_acquire);
   }
@@ -59,8 +59,8 @@ class State {
 
   absl::StatusOr<Changed> Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
-    // Every text that names the fraction sets it, also to what was set last:
-    // SetMemoryFraction may have changed it since.
+    // A text that names the fraction sets it even if the value is the present
+    // setting: SetMemoryFraction may have changed the fraction since.
     constexpr double kNotNamed = -1;
     AllocatorSettings base = now();
     base.per_process_memory_fraction = kNotNamed;
@@ -138,7 +138,7 @@ class State {
   std::atomic<bool> is_logged_{false};
   std::atomic<bool> fixed_[2] = {};
   Mutex mutex_;
-  // By their text; readers hold references to them.
+  // By their text.  Never removed, because readers hold references.
   std::map<std::string, AllocatorSettings> kept_ DEVRT_GUARDED_BY(mutex_);
   std::atomic<const AllocatorSettings*> now_{nullptr};
 };

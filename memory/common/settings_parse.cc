@@ -33,11 +33,11 @@ constexpr char kMark = ':';  // between a key and its value
 constexpr size_t kPowers = 17;
 constexpr uint32_t kMostDivisions = 64;
 constexpr uint32_t kMostThreads = 128;
-constexpr uint64_t kLeastSplitMiB = 20;  // more than that
+constexpr uint64_t kLeastSplitMiB = 20;  // the value must be greater
 
 bool IsPowerOfTwo(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
-// Digits only: no sign, no fraction.
+// Reads digits only, without a sign or a fraction.
 std::optional<uint64_t> Number(std::string_view text) {
   uint64_t value = 0;
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(),
@@ -49,7 +49,7 @@ std::optional<uint64_t> Number(std::string_view text) {
   return value;
 }
 
-// A whole number of MiB, in bytes.
+// Reads a whole number of MiB; returns bytes.
 std::optional<uint64_t> MiBs(std::string_view text) {
   const std::optional<uint64_t> value = Number(text);
   if (!value.has_value() || *value > UINT64_MAX / kMiB) return std::nullopt;
@@ -90,11 +90,11 @@ std::optional<uint32_t> Divisions(std::string_view text) {
   return static_cast<uint32_t>(*value);
 }
 
-// "256:1,512:2,>:4": each entry holds for its power of two, and for those below
-// it down to the one before; ">" for all that are left.
+// Reads "256:1,512:2,>:4".  An entry holds for its power of two and for those
+// below, down to the entry before; ">" holds for all others.
 bool ReadDivisionList(std::string_view text, std::vector<uint32_t>* list) {
   std::vector<uint32_t> read(kPowers, 0);
-  size_t next = 0;  // the first power that no entry was given for
+  size_t next = 0;  // the first power without an entry
   for (bool more = true; more;) {
     const size_t comma = text.find(',');
     const std::string_view entry = Trimmed(text.substr(0, comma));

@@ -10,7 +10,7 @@ namespace devrt {
 
 namespace {
 
-// nullptr: nothing was ever allocated there, or nothing can be asked (C105).
+// nullptr if nothing was ever allocated, and in a forked child (C105).
 internal::Ledger* LedgerOf(Device device) {
   if (internal::IsForkedChild()) return nullptr;
   internal::DeviceAllocator* allocator =

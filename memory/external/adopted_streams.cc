@@ -13,7 +13,7 @@ namespace devrt::internal {
 
 namespace {
 
-// For the time in which the map has it, a stream is nobody's object.
+// While the map has a stream, it does not count as an object of the program.
 void Count(DeviceRecord* device, int64_t streams) {
   device->live_streams.fetch_add(streams, std::memory_order_relaxed);
 }
@@ -39,7 +39,7 @@ absl::StatusOr<StreamRef> AdoptedStreams::Find(Device device, void* native) {
   DEVRT_ASSIGN_OR_RETURN(
       Stream stream,
       Stream::FromNative(device, native, std::make_shared<char>()));
-  // Of two threads that are the first, one adopts; the other's goes.
+  // If two threads adopt the handle at once, the second one drops its stream.
   std::optional<Stream> spare;
   MutexLock lock(&mutex_);
   const auto found = streams_.find(key);
@@ -52,7 +52,7 @@ absl::StatusOr<StreamRef> AdoptedStreams::Find(Device device, void* native) {
 }
 
 void AdoptedStreams::End(Device device, void* native) {
-  std::optional<Stream> ended;  // with no lock held
+  std::optional<Stream> ended;  // destroyed without the lock
   MutexLock lock(&mutex_);
   const auto found = streams_.find({device.record(), native});
   if (found == streams_.end()) return;
@@ -76,7 +76,7 @@ void AdoptedStreams::Release(DeviceRecord* device) {
 }
 
 absl::StatusOr<StreamRef> StreamByHandle(Device device, void* native) {
-  // Values with a meaning of their own on cuda.
+  // Handles that name a default stream on cuda.
   constexpr uintptr_t kLegacyStream = 1;
   constexpr uintptr_t kPerThreadStream = 2;
   const auto value = reinterpret_cast<uintptr_t>(native);

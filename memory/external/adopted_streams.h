@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdoptedStreams: the streams that other libraries made and named by their
-// native handles (devrt_memory.h), adopted at their first use.
+// AdoptedStreams: streams of other libraries that callers of devrt_memory.h
+// name by their native handles.  Each is adopted at its first use.
 //
-// They are devrt's objects, not the program's: Shutdown does not wait for them
-// (C98).  They end with stream_ends, and with all that is cached.
+// They count as objects of devrt, so they do not make Shutdown fail (C98).
+// They end with devrt_memory_stream_ends, or with the device's memory.
 //
-// Lock: `mutex_`.  Streams are made and ended with it not held.
+// Lock: `mutex_`, which is not held while a stream is made or ended.
 
 #ifndef DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
 #define DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
@@ -30,7 +30,7 @@ class AdoptedStreams {
   absl::StatusOr<StreamRef> Find(Device device, void* native)
       DEVRT_EXCLUDES(mutex_);
   void End(Device device, void* native) DEVRT_EXCLUDES(mutex_);
-  // All of a device whose gate is closed, or which is reset.
+  // Ends all streams of a device whose gate is closed or which is reset.
   void Release(DeviceRecord* device) DEVRT_EXCLUDES(mutex_);
 
  private:
@@ -40,8 +40,8 @@ class AdoptedStreams {
   std::map<Key, Stream> streams_ DEVRT_GUARDED_BY(mutex_);
 };
 
-// The stream that devrt_memory.h means by a handle: adopted, or one of those
-// that have a number instead, the default streams.
+// The stream of a handle of devrt_memory.h: an adopted stream, or a default
+// stream, whose handle is a small number.
 DEVRT_EXPORT absl::StatusOr<StreamRef> StreamByHandle(Device device,
                                                       void* native);
 

@@ -68,7 +68,7 @@ absl::StatusOr<Device> DeviceOf(const void* pointer, const char* call) {
   return Device(range.device);
 }
 
-// A stream of `device`, or of whichever device of the backend has it.
+// The stream on `device`, or else on another device of the backend.
 absl::StatusOr<StreamRef> StreamNear(Device device, void* native) {
   absl::StatusOr<StreamRef> found = StreamByHandle(device, native);
   if (!absl::IsInvalidArgument(found.status())) return found;
@@ -100,8 +100,8 @@ absl::Status FindBase(const void* pointer, void** base, uint64_t* size) {
   }
   DEVRT_ASSIGN_OR_RETURN(const internal::AllocationRange block,
                          RangeOf(pointer, "devrt_memory_base"));
-  // The table has what came from the driver; a program's own resource may have
-  // memory that devrt has not seen come.
+  // The table has memory that came from the driver through devrt.  A resource
+  // of the program may have other memory.
   const internal::AllocationRange range =
       internal::AllocationTable::Get().Find(block.base).value_or(block);
   *base = const_cast<void*>(range.base);
@@ -109,12 +109,12 @@ absl::Status FindBase(const void* pointer, void** base, uint64_t* size) {
   return absl::OkStatus();
 }
 
-// The last failure of the calling thread.  On the heap: what a library that is
-// opened late has of its own for each thread must fit into some hundred bytes.
+// The last error of the calling thread.  On the heap, because the thread-local
+// data of a library that is opened late must fit into some hundred bytes.
 constexpr size_t kMostText = 2048;
 struct ErrorText {
   char* text = nullptr;
-  // Others' destructors at the thread's end may still ask.
+  // Destructors of other libraries may still ask at the end of the thread.
   ~ErrorText() { delete[] std::exchange(text, nullptr); }
 };
 thread_local ErrorText t_error;
@@ -133,8 +133,8 @@ int32_t Answer(const absl::Status& status) {
 
 const char* LastError() { return t_error.text == nullptr ? "" : t_error.text; }
 
-// What a C function does; no exception leaves it, but a callback of the
-// program's may end the thread.
+// Runs the body of a C function.  No exception leaves it, but a callback of the
+// program may end the thread.
 template <typename F>
 int32_t Call(F f) {
   try {

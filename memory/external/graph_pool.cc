@@ -18,7 +18,8 @@ namespace devrt::internal {
 
 namespace {
 
-// A graph may write to all that the pool has, also where no block is alive.
+// A pool that a capture keeps: the graph may write to all of its memory, live
+// blocks or not.
 struct HeldPool final : DeferredObject {
   HeldPool(std::shared_ptr<GraphPool> p, DeviceRecord* device)
       : pool(std::move(p)), live(device) {}

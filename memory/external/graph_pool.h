@@ -5,19 +5,20 @@
 //
 //   auto pool = GraphPool::Make(device);
 //   DEVRT_ASSIGN_OR_RETURN(void* x, pool->Allocate(stream, bytes, site));
-//   FreeMemory(x);  // for the pool's next request of that stream
-//   pool.reset();   // the captures that asked the pool for memory hold it too
+//   FreeMemory(x);  // free for the pool's next request of that stream
+//   pool.reset();   // captures that asked the pool for memory keep it, too
 //
-// Unlike the device's cache a pool takes memory from the driver while a stream
-// captures.  Its blocks go back to it at their free, in a capture too: within
-// one capture they are used again in the order of their stream, and between
-// captures as the program has promised who lets them share a pool.
+// Unlike the device's cache, a pool takes memory from the driver while a stream
+// captures.  A block goes back to the pool at its free, in a capture too.
+// Within one capture a block is reused in the order of its stream.  Captures
+// that share a pool reuse blocks because the program has promised to launch
+// their graphs one after the other.
 //
-// No memory leaves the pool while somebody holds it.  Behind that its cache
-// serves the device's next pool, or goes back to the driver (EmptyCache).  A
-// capture that holds it counts as an allocation: Shutdown is refused.  For a
-// capture that uses a block and does not hold the pool the block is kept by
-// itself (captured_blocks.h).
+// No memory leaves the pool while a program or a capture keeps it.  Afterwards
+// its cache serves the device's next pool, or goes back to the driver
+// (EmptyCache).  A capture that keeps the pool counts as a live allocation, so
+// Shutdown fails.  If a capture uses a block and does not keep the pool, the
+// block is kept by itself (captured_blocks.h).
 //
 // Threads: any.
 
@@ -46,13 +47,13 @@ class GraphPool : public std::enable_shared_from_this<GraphPool> {
   ~GraphPool();
 
   Device device() const;
-  // `stream` is of the pool's device.  RESOURCE_EXHAUSTED without room.
+  // `stream` belongs to the pool's device.  RESOURCE_EXHAUSTED: no room.
   absl::StatusOr<void*> Allocate(StreamRef stream, uint64_t bytes,
                                  CallSite site);
 
  private:
   explicit GraphPool(DeviceAllocator* allocator) : allocator_(allocator) {}
-  // `capture` holds the pool to its end.
+  // `capture` keeps the pool until it is over.
   void HoldBy(CaptureNumber capture);
 
   DeviceAllocator* const allocator_;

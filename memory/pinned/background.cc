@@ -25,7 +25,7 @@ using std::chrono::microseconds;
 
 constexpr microseconds kShortest{50};
 constexpr microseconds kLongest{5'000};
-// With nothing pending; a wake that was missed costs no more than this.
+// The pause while nothing is pending.  A missed wake costs this long at most.
 constexpr microseconds kIdle{200'000};
 
 struct Background {
@@ -33,7 +33,7 @@ struct Background {
   std::condition_variable wake;
   std::vector<PinnedAllocator*> allocators;
   bool is_started = false;
-  std::atomic<int> pauses{0};  // and the process's end
+  std::atomic<int> pauses{0};  // BackgroundPause objects, and the process's end
   std::atomic<bool> is_looking{false};
 
   static Background& Get() {
@@ -41,15 +41,15 @@ struct Background {
     return *background;
   }
 
-  // Sequentially consistent, both: either the thread sees the pause, or the
-  // pause sees the look.
+  // BeginLook and Pause are sequentially consistent: either the thread sees the
+  // pause, or the pause sees the look.
   bool BeginLook() {
     is_looking.store(true);
     if (pauses.load() == 0) return true;
     is_looking.store(false);
     return false;
   }
-  // Negative: as long as it takes.
+  // Waits at most `longest_us` for a look; without a limit if that is negative.
   void Pause(int longest_us) {
     pauses.fetch_add(1);
     constexpr int kStep = 20;
@@ -61,7 +61,7 @@ struct Background {
   }
 };
 
-// True if something was pending.
+// Returns true if a block was pending.
 bool Look(const std::vector<PinnedAllocator*>& allocators) {
   Background& b = Background::Get();
   bool any = false;
@@ -76,7 +76,7 @@ bool Look(const std::vector<PinnedAllocator*>& allocators) {
 }
 
 void Run() {
-  const NoCancel no_cancel;  // the log sink of a program runs here, too
+  const NoCancel no_cancel;  // a log sink of the program may run here
   Background& b = Background::Get();
   microseconds pause = kIdle;
   for (;;) {
@@ -94,8 +94,8 @@ void Run() {
   }
 }
 
-// The end of the process: what the driver's own handlers take down is not asked
-// any more.  A driver that hangs in a query must not hold it up for ever.
+// At the end of the process: the driver is not called once its own exit
+// handlers may have run.  The limit is for a driver that hangs in a query.
 void StopForGood() {
   constexpr int kMostMicroseconds = 100'000;
   Background::Get().Pause(kMostMicroseconds);
@@ -108,7 +108,7 @@ bool StartBackground(PinnedAllocator* allocator) {
   std::lock_guard<std::mutex> lock(b.mutex);
   b.allocators.push_back(allocator);
   if (b.is_started) return true;
-  // Signals are for the program's threads.
+  // Signals go to threads of the program.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread of pinned_use_background_threads: asks for pending frees, so that
-// no allocation has to.  It obtains nothing.
+// The background thread of pinned_use_background_threads: polls pending frees,
+// so that allocations need not.  It allocates nothing.
 //
-// One for the process, detached: nobody waits for it at exit (C106).  It calls
-// the backend only between BeginLook and EndLook, and neither begins once the
-// process is ending or a backend is released: whoever ends that waits until the
-// look that is under way is over, which takes no longer than its queries.  A
-// forked child has no such thread (C105), and needs none.
+// The process has one such thread, detached, so the exit does not wait for it
+// (C106).  The thread calls the backend only between BeginLook and EndLook.  No
+// look begins once the process is ending or a backend is being released;
+// whoever ends them waits until a look that is under way is over, which takes a
+// few queries.  A forked child has no such thread (C105), and needs none.
 
 #ifndef DEVRT_MEMORY_PINNED_BACKGROUND_H_
 #define DEVRT_MEMORY_PINNED_BACKGROUND_H_
@@ -16,13 +16,13 @@ namespace devrt::internal {
 
 class PinnedAllocator;
 
-// Has `allocator` looked after from now on; false where the system gives no
-// thread: allocations then ask themselves.
+// The thread polls for `allocator` from now on.  False if the system gives no
+// thread: allocations then poll themselves.
 bool StartBackground(PinnedAllocator* allocator);
-// There is something to wait for.
+// Tells the thread that a block is pending.
 void WakeBackground();
 
-// No look is under way while one lives.
+// While an object lives, the thread does not call the backend.
 class BackgroundPause {
  public:
   BackgroundPause();

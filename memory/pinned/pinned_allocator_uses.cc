@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinnedAllocator: work that uses blocks, and who asks what an address is.
+// PinnedAllocator: uses of blocks by work, and look-ups by address.
 
 #include <utility>
 
@@ -21,9 +21,9 @@ uint64_t OffsetIn(const PinnedBlock& block, const void* pointer) {
              block.base.load(std::memory_order_relaxed));
 }
 
-// Whether the lock of the class of `size` is the one that `block` belongs to.
-// The size was read before the lock was taken, and the record may have become
-// another block's in between: nothing else of it may be read then.
+// True if the class of `size` guards `block`.  `size` was read before the lock
+// was taken, and the record may have become another block since; then nothing
+// else of it may be read.
 bool IsOf(const PinnedBlock& block, uint64_t size) {
   return block.size.load(std::memory_order_relaxed) == size &&
          block.base.load(std::memory_order_relaxed) != nullptr;
@@ -35,7 +35,7 @@ absl::Status NotLive(const char* call, const void* pointer) {
                    DescribePointer(pointer)));
 }
 
-// The block around `pointer`: its beginning is the usual case.
+// The block around `pointer`, which is mostly its beginning.
 PinnedBlock* FindAround(const void* pointer) {
   return PinnedMap::Get().Find(pointer);
 }
@@ -63,7 +63,7 @@ absl::Status PinnedAllocator::RecordUse(const void* pointer, StreamRef stream) {
   bool found =
       block != nullptr &&
       block->allocator->AddUse(block, pointer, stream, timeline, true).ok();
-  // The end of one block is the beginning of the next, maybe: both count.
+  // If one block ends where another begins, both are used.
   PinnedBlock* before = pointer == nullptr
                             ? nullptr
                             : FindAround(static_cast<const char*>(pointer) - 1);
@@ -72,7 +72,7 @@ absl::Status PinnedAllocator::RecordUse(const void* pointer, StreamRef stream) {
         before->allocator->AddUse(before, pointer, stream, timeline, true).ok();
   }
   if (!found) return NotLive("RecordPinnedUse", pointer);
-  // Its owner may destroy an adopted stream before the free (F22).
+  // The owner of an adopted stream may destroy it before the free (F22).
   if (stream.record()->kind == StreamKind::kExternal) {
     timeline->Checkpoint(stream).IgnoreError();
   }
@@ -85,8 +85,8 @@ void PinnedAllocator::NoteUse(const void* pointer, StreamRef stream) {
   Timeline* const timeline = TimelineOf(stream);
   const absl::Status added =
       block->allocator->AddUse(block, pointer, stream, timeline, false);
-  // Its end is to be known apart from what comes later (F15); without a
-  // checkpoint a later look at the stream tells.
+  // So that the end of this use can be told from that of later work (F15).
+  // Without a checkpoint a later look at the stream finds the end.
   if (added.ok()) timeline->Checkpoint(stream).IgnoreError();
 }
 
@@ -102,7 +102,7 @@ bool PinnedAllocator::AddPoints(const void* pointer,
 }
 
 void PinnedAllocator::CloseUses(PinnedBlock* block) {
-  // The block is kClosing: nobody else touches its uses.
+  // The block is kClosing: no other thread accesses its uses.
   BlockUses uses = std::move(block->uses);
   block->uses.points.clear();
   block->uses.open.clear();
@@ -129,7 +129,7 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
   if (background_) WakeBackground();
 }
 
-// ---- What an address is -----------------------------------------------------
+// ---- Look-ups by address ----------------------------------------------------
 
 namespace {
 

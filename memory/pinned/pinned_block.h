@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of the pinned allocator, and the sizes that there are.
+// PinnedBlock: a block of pinned memory.  PinnedSize: the size of such a block.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_BLOCK_H_
 #define DEVRT_MEMORY_PINNED_PINNED_BLOCK_H_
@@ -17,29 +17,29 @@ namespace devrt::internal {
 
 class PinnedAllocator;
 
-// How a block was obtained, and so how it is released, for its whole life (F9).
+// How a block was obtained, which says how it is released (F9).
 enum class PinnedOrigin : uint8_t { kHostAlloc, kRegistered };
 
-// Of one native block after another; never freed.  `base` and `size` change
-// while the block is in no map; readers check them again under the class lock,
-// to which the rest belongs.
+// The record of a native block; reused for others and never destroyed.  `base`
+// and `size` change only while the block is in no map; readers check them again
+// under the class lock, which guards the other members.
 struct PinnedBlock {
   std::atomic<void*> base{nullptr};
-  std::atomic<uint64_t> size{0};             // of the class, or pages
-  std::atomic<PinnedBlock*> chain{nullptr};  // of PinnedMap
+  std::atomic<uint64_t> size{0};             // a result of PinnedSize
+  std::atomic<PinnedBlock*> chain{nullptr};  // the next one in PinnedMap
   PinnedAllocator* allocator = nullptr;
   PinnedOrigin origin = PinnedOrigin::kHostAlloc;
-  DeviceRecord* native_device = nullptr;  // the native block's
+  DeviceRecord* native_device = nullptr;  // that the driver was called for
   BlockUse use = BlockUse::kNone;
   uint64_t requested = 0;
-  DeviceRecord* device = nullptr;  // attributed to
-  PinnedBlock* next = nullptr;     // free ones of its class
-  uint64_t id = 0;                 // of the handing out, never reused
+  DeviceRecord* device = nullptr;  // of the request
+  PinnedBlock* next = nullptr;     // the next free one of its class
+  uint64_t id = 0;                 // new for each request, never reused
   CallSite site;                   // of the allocation, then of the free
   BlockUses uses;
 };
 
-// Bytes that a request counts as (docs/semantics.md 3.3): 40960 is 65536.
+// The size of a block for `bytes` (docs/semantics.md 3.3): 40960 gives 65536.
 constexpr uint64_t PinnedSize(uint64_t bytes, uint64_t class_limit,
                               uint64_t page) {
   if (bytes > class_limit) return RoundUp(bytes, page);

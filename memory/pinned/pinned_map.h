@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinnedMap: from an address to the pinned block that holds it, for all
-// backends.
+// PinnedMap: finds the pinned block that holds an address, for all backends.
 //
-// A hash of bases, chained through the blocks and read without a lock, answers
-// for beginnings.  A reader may meet a block that is given away meanwhile: the
-// block is still readable, and its base says whether it is the one.  What the
-// hash does not find, interior pointers and a block that moved under the
-// reader's feet, is looked up in an ordered map under the lock.
+// A hash table of the blocks' beginnings is read without a lock.  A reader may
+// meet a block that another thread is removing: the record stays readable, and
+// its base tells whether it is the right one.  Interior pointers, and blocks
+// that moved to another chain while a reader was in it, are looked up in an
+// ordered map under the lock.
 //
-// Lock: `mutex_`, a leaf; changes come with native calls only.
+// Lock: `mutex_`, a leaf.  The map changes only with calls of the driver.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_MAP_H_
 #define DEVRT_MEMORY_PINNED_PINNED_MAP_H_
@@ -28,12 +27,13 @@ class PinnedMap {
  public:
   static PinnedMap& Get();
 
-  // The block that begins there, for sure unless it is given back meanwhile.
+  // The block that begins at `pointer`; nullptr if there is none, or if it is
+  // given back meanwhile.
   PinnedBlock* FindBase(const void* pointer) const {
     PinnedBlock* block = FindQuickly(pointer);
     return block != nullptr ? block : FindSlowly(pointer, false);
   }
-  // The block that holds `pointer`, else that ends there.
+  // The block that holds `pointer`, or else the block that ends there.
   PinnedBlock* Find(const void* pointer) const {
     if (IsEmpty()) return nullptr;
     PinnedBlock* block = FindQuickly(pointer);

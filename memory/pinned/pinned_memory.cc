@@ -69,7 +69,7 @@ absl::Status EmptyPinnedCache(Backend backend) {
 
 namespace {
 
-// nullptr: nothing was ever allocated there, or nothing can be asked (C105).
+// nullptr if nothing was ever allocated, and in a forked child (C105).
 PinnedAllocator* CountedBy(Backend backend) {
   if (internal::IsForkedChild()) return nullptr;
   return PinnedAllocator::Existing(internal::BackendRecord::Of(backend));

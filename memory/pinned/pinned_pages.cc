@@ -15,7 +15,7 @@
 namespace devrt::internal {
 namespace {
 
-// Below it a thread costs more than its pages.
+// For fewer pages a thread costs more than it saves.
 constexpr uint64_t kPagesPerThread = 64;
 
 void Touch(char* base, uint64_t bytes) {
@@ -57,7 +57,7 @@ void TouchPages(void* base, uint64_t bytes, uint32_t threads) {
   try {
     for (; next < parts; ++next) others.emplace_back(touch, next);
   } catch (const std::system_error&) {
-    // No more threads: the rest is for this one.
+    // The system gives no more threads: this one does the rest.
   }
   touch(0);
   for (; next < parts; ++next) touch(next);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host pages for memory that is registered with a backend afterwards.
+// Host pages, which are registered with a backend afterwards.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_PAGES_H_
 #define DEVRT_MEMORY_PINNED_PINNED_PAGES_H_
@@ -10,12 +10,12 @@
 namespace devrt::internal {
 
 uint64_t PageSize();
-// Whole pages of the process, or nullptr.
+// Maps whole pages; nullptr if the system has none.
 void* MapPages(uint64_t bytes);
 void UnmapPages(void* base, uint64_t bytes);
-// Writes to each page, from up to `threads` threads, the caller's among them:
-// the kernel obtains pages one by one, and clears each.  Fewer where there are
-// few pages, or where the system gives no more threads.
+// Writes to each page, because the kernel provides and clears a page at its
+// first access.  Up to `threads` threads do so, the calling one among them;
+// fewer if there are few pages, or if the system gives no more threads.
 void TouchPages(void* base, uint64_t bytes, uint32_t threads);
 
 }  // namespace devrt::internal

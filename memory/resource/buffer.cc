@@ -91,7 +91,7 @@ void Buffer::Reset() {
   resource_ = nullptr;
   const uint64_t size = std::exchange(size_, 0);
   void* const data = std::exchange(data_, nullptr);
-  // A child of fork, or a process that is done, has nothing to give back.
+  // In a forked child, and at the end of the process, nothing is freed.
   if (data == nullptr || !internal::IsProcessOpen()) return;
   // Frees are refused inside host functions (C42).
   internal::RunOutsideHostFunction([stream = *stream, resource, size, data] {

@@ -39,7 +39,7 @@ MemoryProperties Over(const MemoryResource& upstream, const char* name) {
   return p;
 }
 
-// Hands everything on.  The properties of a resource do not change.
+// Passes every call on.  The properties of a resource do not change.
 template <typename Base>
 class Adaptor : public Base {
  public:
@@ -83,7 +83,7 @@ class Logging final : public Adaptor<MemoryResource> {
  private:
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
     absl::StatusOr<void*> made = Pass(r);
-    // A sink that ends its thread must not lose the block.
+    // Frees the block if the sink ends the thread.
     absl::Cleanup give_back = [&] {
       if (!made.ok()) return;
       upstream().Deallocate(r.stream, *made, r.bytes, r.site).IgnoreError();
@@ -112,7 +112,7 @@ class Logging final : public Adaptor<MemoryResource> {
     return status;
   }
 
-  // The block is the caller's already: a sink that throws must not lose it.
+  // The sink may throw, and the caller must get the block all the same.
   void Write(const std::string& line) const {
     const std::string named = absl::StrCat(properties_.name, ": ", line);
     if (sink_ == nullptr) {
@@ -179,7 +179,7 @@ class Counting final : public Adaptor<StatisticsResource> {
     }
     return made;
   }
-  // Counted first: another thread may have the memory as soon as it is free.
+  // Count before the free: another thread may get the memory at once.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     {
       MutexLock lock(&mutex_);
@@ -212,7 +212,7 @@ class Limit final : public Adaptor<MemoryResource> {
     if (!made.ok()) used_.fetch_sub(r.bytes);
     return made;
   }
-  // As with statistics, but the other way: the limit is never passed.
+  // Subtract behind the free, so that the limit is never exceeded.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     absl::Status status = Pass(r);
     used_.fetch_sub(r.bytes);
@@ -230,7 +230,7 @@ class Limit final : public Adaptor<MemoryResource> {
   }
 
   const uint64_t limit_;
-  std::atomic<uint64_t> used_{0};  // never above limit_
+  std::atomic<uint64_t> used_{0};  // at most limit_
 };
 
 // ---- Failures on purpose ----------------------------------------------------
@@ -258,7 +258,7 @@ class Failing final : public Adaptor<MemoryResource> {
                                       absl::ResourceExhaustedError(text));
   }
 
-  // nullptr: it does not fail.
+  // The reason why the allocation fails; nullptr if it does not.
   const char* Reason(uint64_t number, uint64_t bytes) const {
     if (number == when_.fail_at) return "fail_at";
     if (when_.fail_every != 0 && number % when_.fail_every == 0) {
@@ -269,7 +269,7 @@ class Failing final : public Adaptor<MemoryResource> {
     return nullptr;
   }
 
-  // The same for a number and a seed, whichever thread asks: in [0, 1).
+  // A number in [0, 1) that depends on `number` and the seed alone.
   double Fraction(uint64_t number) const {
     uint64_t x = when_.seed * 0x9E3779B97F4A7C15 + number;  // splitmix64
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -283,9 +283,10 @@ class Failing final : public Adaptor<MemoryResource> {
 
 // ---- One call at a time -----------------------------------------------------
 
-// The only lock of devrt that is held while a resource is called: that is what
-// it is for.  None over an upstream that needs none.  A thread that is inside
-// comes in again: an out-of-memory callback frees, maybe through here.
+// The only lock of devrt that is held while a resource is called.  An upstream
+// that is safe for threads is called without it.  The thread that holds the
+// lock may come in again: an out-of-memory callback may free through this
+// resource.
 class ThreadSafe final : public Adaptor<MemoryResource> {
  public:
   explicit ThreadSafe(std::shared_ptr<MemoryResource> upstream)
@@ -298,7 +299,7 @@ class ThreadSafe final : public Adaptor<MemoryResource> {
   template <typename F>
   std::invoke_result_t<F> Alone(F f) DEVRT_EXCLUDES(mutex_) {
     const std::thread::id self = std::this_thread::get_id();
-    // Only the thread itself ever puts its own id there.
+    // Only this thread stores its own id there.
     if (!locks_ || inside_.load(std::memory_order_relaxed) == self) return f();
     MutexLock lock(&mutex_);
     inside_.store(self, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The caching allocators as resources.
+// Resources over the caching allocators.
 
 #include <map>
 
@@ -99,7 +99,7 @@ struct Known {
 
 std::shared_ptr<MemoryResource> CachingResource(Device device) {
   if (internal::IsForkedChild()) {
-    return std::make_shared<Caching>(device, nullptr);  // it refuses all calls
+    return std::make_shared<Caching>(device, nullptr);  // refuses all calls
   }
   Known& known = Known::Get();
   MutexLock lock(&known.mutex);
