@@ -11,7 +11,7 @@ namespace devrt::internal {
 
 namespace {
 
-// What `m` of `figures` is called.
+// A metric of the figures, and its member of MemoryStatistics.
 struct Lane {
   Metric metric;
   PoolStat MemoryStatistics::*stat;
@@ -52,15 +52,15 @@ void ForEachCentral(MemoryStatistics* s, Function function) {
   function(&s->oversize_segments);
 }
 
-// A part of `rest` for who needs `need`, in whole needs: what is left over from
-// blocks of one size would be of no use to anybody.
+// An equal share of `rest`, rounded down to a multiple of `need`: for blocks of
+// one size a smaller part is of no use.
 int64_t ShareOf(int64_t rest, int64_t need, int64_t among) {
   const int64_t share = rest / among;
   return share - share % need;
 }
 
-// Takes `need` and an equal share of the rest; what there is, if that is less.
-int64_t Take(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
+// Takes `need` and an equal share of the rest, or all if `need` is more.
+int64_t TakeSpare(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
   int64_t left = spare->load(std::memory_order_relaxed);
   int64_t taken;
   do {
@@ -103,13 +103,13 @@ bool Ledger::Count(LedgerShard* shard, Row row, const Change& change) {
       const int64_t need = shard->current[r][m] + change.up[m] -
                            change.down[m] - shard->lease[r][m];
       if (need <= 0) continue;
-      const int64_t taken = Take(&spare_[r][m], need, shards);
+      const int64_t taken = TakeSpare(&spare_[r][m], need, shards);
       shard->lease[r][m] += taken;
       needs.lanes[i][m] = need - taken;
       missing = missing || taken < need;
     }
   }
-  // What was taken stays leased, whatever comes of the rest.
+  // The bytes taken so far stay leased, also if the rest fails.
   if (missing) Borrow(shard, &needs);
   return shard->Apply(row, change);
 }
@@ -133,12 +133,12 @@ bool Ledger::Lend(LedgerShard* from, LedgerShard* to, Needs* needs) {
   return !missing;
 }
 
-// Two that would borrow from each other both find a lock taken and go on.
+// If two pools borrow from each other, both find a lock taken and go on.
 void Ledger::Borrow(LedgerShard* shard, Needs* needs)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   const auto shards =
       static_cast<uint32_t>(shards_.load(std::memory_order_acquire));
-  // Not older than the count.
+  // Loaded behind the count, so that the array has at least as many entries.
   Account* const lenders = lenders_.load(std::memory_order_acquire);
   const uint32_t asked = std::min(shards, kMostLenders);
   bool busy = true;
@@ -155,12 +155,12 @@ void Ledger::Borrow(LedgerShard* shard, Needs* needs)
       const bool enough = Lend(other.shard, shard, needs);
       other.lock->Unlock();
       if (enough) {
-        shard->lender = at + 1;  // it has just given
+        shard->lender = at + 1;  // `other` has just lent
         return;
       }
     }
   }
-  shard->lender = (shard->lender + asked) % shards;  // others the next time
+  shard->lender = (shard->lender + asked) % shards;  // ask others next time
 }
 
 Ledger::Exclusive::Exclusive(Ledger* ledger)
@@ -173,7 +173,8 @@ Ledger::Exclusive::Exclusive(Ledger* ledger)
 Ledger::Exclusive::Exclusive(Ledger* ledger, int* turn)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
     : ledger_(ledger) {
-  // A sleep would take longer than a collection does.
+  // Yield instead of waiting for the mutex: a sleep takes longer than a
+  // collection.
   if (++*turn > kTurns) {
     ledger_->mutex_.Lock();
   } else if (!ledger_->mutex_.TryLock()) {

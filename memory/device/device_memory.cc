@@ -30,8 +30,8 @@ using internal::Owners;
 using internal::Segment;
 using internal::StreamRecord;
 
-// What is not the plain case: errors, nothing, too much, another resource.
-ABSL_ATTRIBUTE_NOINLINE absl::StatusOr<void*> AllocateOtherwise(
+// Requests with errors, of zero or too many bytes, or for another resource.
+ABSL_ATTRIBUTE_NOINLINE absl::StatusOr<void*> AllocateFromResource(
     StreamRef stream, uint64_t bytes, CallSite site) {
   DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "AllocateMemory"));
   DeviceRecord* device = stream.record()->device;
@@ -42,14 +42,15 @@ ABSL_ATTRIBUTE_NOINLINE absl::StatusOr<void*> AllocateOtherwise(
       ->Allocate(stream, bytes, 0, site);
 }
 
-ABSL_ATTRIBUTE_NOINLINE absl::Status NotOurs(const void* pointer,
-                                             const char* call) {
+ABSL_ATTRIBUTE_NOINLINE absl::Status UnknownPointerError(const void* pointer,
+                                                         const char* call) {
   return absl::InvalidArgumentError(
       absl::StrCat(call, " needs memory from AllocateMemory, but ",
                    internal::DescribePointer(pointer)));
 }
 
-absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
+absl::Status FreeInOrder(void* pointer, const StreamRef* stream,
+                         CallSite site) {
   if (ABSL_PREDICT_FALSE(!internal::IsProcessOpen())) {
     return internal::ProcessClosedError();
   }
@@ -58,7 +59,7 @@ absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
   }
   if (ABSL_PREDICT_FALSE(internal::HasCapturedBlocks())) {
     std::optional<absl::Status> freed =
-        internal::FreeMarked(pointer, stream, site);
+        internal::FreeCapturedBlock(pointer, stream, site);
     if (freed.has_value()) return *std::move(freed);
   }
   Segment* segment = AddressMap::Get().Find(pointer);
@@ -69,7 +70,7 @@ absl::Status FreeOn(void* pointer, const StreamRef* stream, CallSite site) {
   std::optional<absl::Status> freed =
       internal::FreeOwned(pointer, stream, site);
   if (freed.has_value()) return *std::move(freed);
-  if (segment == nullptr) return NotOurs(pointer, "FreeMemory");
+  if (segment == nullptr) return UnknownPointerError(pointer, "FreeMemory");
   return segment->allocator->Free(segment, pointer, stream, site);
 }
 
@@ -86,18 +87,18 @@ absl::StatusOr<void*> AllocateMemory(StreamRef stream, uint64_t bytes,
               nullptr ||
           record->device->has_resource.load(std::memory_order_relaxed) ||
           !internal::IsOpen(record->device))) {
-    return AllocateOtherwise(stream, bytes, site);
+    return AllocateFromResource(stream, bytes, site);
   }
   return DeviceAllocator::Of(record->device)
       ->Allocate({stream, bytes, 0, site});
 }
 
 absl::Status FreeMemory(void* pointer, CallSite site) {
-  return FreeOn(pointer, nullptr, site);
+  return FreeInOrder(pointer, nullptr, site);
 }
 
 absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
-  if (pointer == nullptr) return FreeOn(pointer, nullptr, site);
+  if (pointer == nullptr) return FreeInOrder(pointer, nullptr, site);
   if (stream.moved_from()) {
     return internal::UnusableStreamError(stream, "FreeMemory");
   }
@@ -112,12 +113,12 @@ absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
         ": leave the stream out, or order one of the block's device behind it "
         "by an event"));
   }
-  return FreeOn(pointer, &stream, site);
+  return FreeInOrder(pointer, &stream, site);
 }
 
 bool internal::FreeMemoryPlainly(void* pointer, CallSite site) {
   if (!IsProcessOpen() || InHostFunction() || Owners::HasCached()) return false;
-  if (HasCapturedBlocks() && IsMarkedByCapture(pointer)) return false;
+  if (HasCapturedBlocks() && IsCapturedBlock(pointer)) return false;
   Segment* const segment = AddressMap::Get().Find(pointer);
   return segment != nullptr &&
          segment->allocator->FreePlainly(segment, pointer, site);
@@ -139,7 +140,7 @@ absl::Status RecordStream(const void* pointer, StreamRef stream,
         internal::RecordOwnedUse(pointer, stream, site);
     if (recorded.has_value()) return *std::move(recorded);
   }
-  if (segment == nullptr) return NotOurs(pointer, "RecordStream");
+  if (segment == nullptr) return UnknownPointerError(pointer, "RecordStream");
   return segment->allocator->RecordUse(segment, pointer, stream);
 }
 

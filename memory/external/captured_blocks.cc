@@ -39,15 +39,15 @@ using Captures = std::vector<CaptureNumber>;
 
 enum class MarkedBy { kAllocation, kItsStream, kOtherStream };
 
-// What captures have to do with a block.
+// The captures that keep a block, and what they may do with it.
 struct CaptureMarks {
   Captures captures;
-  // The one that it was handed out in.  What was there before may be in use by
-  // eager work, which no graph is ordered behind.
+  // The capture in which the block was handed out.  Eager work, which no graph
+  // is ordered behind, may use a block of before the capture.
   CaptureNumber handed_out = CaptureNumber::kNone;
-  // Used by another stream than its own: a graph need not run what its own
-  // stream does later behind that.
-  bool elsewhere = false;
+  // Another stream than the block's own has used it.  A graph need not run
+  // later work of the block's stream behind that use.
+  bool other_stream = false;
 
   void Join(CaptureNumber capture) {
     if (std::find(captures.begin(), captures.end(), capture) ==
@@ -59,22 +59,22 @@ struct CaptureMarks {
 
 uint64_t Granules(uint64_t bytes) { return (bytes + kGranule - 1) / kGranule; }
 
-// A block that was freed; it ends with the captures that keep it.
+// A freed block that captures keep.  The object ends when one of them is over.
 struct KeptBlock final : DeferredObject {
   ~KeptBlock() override;
 
-  void* block = nullptr;  // nullptr: handed out again, or given back
+  void* block = nullptr;  // nullptr: reused, or given back
   uint64_t id = 0;
   uint64_t bytes = 0;
   std::optional<StreamRef> home;
-  std::optional<StreamRef> freed_on;  // another than home
+  std::optional<StreamRef> freed_on;  // if not `home`
   CallSite site;
   CaptureMarks marks;
 };
 
-// The blocks that programs have or have freed, which a capture keeps.  A block
-// is known by its address and its id: one that went back in another way may
-// leave what is known of it behind.
+// The live and freed blocks that captures keep.  A block is identified by its
+// address and its id, because a block that its resource took back may leave an
+// entry behind.
 class CapturedBlocks {
  public:
   static CapturedBlocks& Get() {
@@ -82,53 +82,54 @@ class CapturedBlocks {
     return *blocks;
   }
 
-  // True if nothing ends with the capture yet that calls DropOver.
+  // The capture keeps the block.  Returns true if the capture has no CaptureEnd
+  // yet.
   bool Add(const HeldBlock& block, CaptureNumber capture, MarkedBy by)
       DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     CaptureMarks& marks = Find(block).marks;
     marks.Join(capture);
     if (by == MarkedBy::kAllocation) marks.handed_out = capture;
-    if (by == MarkedBy::kOtherStream) marks.elsewhere = true;
+    if (by == MarkedBy::kOtherStream) marks.other_stream = true;
     Count();
     return captures_.insert(capture).second;
   }
-  // Work that is not captured, of another stream than the block's, uses it.
-  void NoteElsewhere(const HeldBlock& block) DEVRT_EXCLUDES(mutex_) {
+  // Work of another stream than the block's uses it, and is not captured.
+  void NoteOtherStream(const HeldBlock& block) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const auto found = blocks_.find(block.base);
     if (found != blocks_.end() && found->second.id == block.id) {
-      found->second.marks.elsewhere = true;
+      found->second.marks.other_stream = true;
     }
   }
   bool Contains(const void* block) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     return blocks_.contains(block);
   }
-  // The block was freed, while `captures` were under way.  All that is known of
-  // it; an error if it was freed before.
-  absl::StatusOr<CaptureMarks> Close(const HeldBlock& block,
-                                     const Captures& captures, CallSite site)
+  // The block was freed while `captures` were under way.  Returns all captures
+  // that keep it, or an error if it was freed before.
+  absl::StatusOr<CaptureMarks> NoteFree(const HeldBlock& block,
+                                        const Captures& captures, CallSite site)
       DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (captures.empty() && !blocks_.contains(block.base)) {
       return CaptureMarks();
     }
-    Known& known = Find(block);
-    if (known.freed) return FreedBefore(block.base, known.freed_at);
-    for (const CaptureNumber capture : captures) known.marks.Join(capture);
-    if (known.marks.captures.empty()) {
+    Entry& entry = Find(block);
+    if (entry.freed) return FreedBefore(block.base, entry.freed_at);
+    for (const CaptureNumber capture : captures) entry.marks.Join(capture);
+    if (entry.marks.captures.empty()) {
       blocks_.erase(block.base);
       Count();
       return CaptureMarks();
     }
-    known.freed = true;
-    known.freed_at = site;
+    entry.freed = true;
+    entry.freed_at = site;
     Count();
-    return known.marks;
+    return entry.marks;
   }
-  // The capture that kept the block handed it out again.
-  void Reopen(const void* block) DEVRT_EXCLUDES(mutex_) {
+  // The capture that keeps the block has handed it out again.
+  void NoteReuse(const void* block) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     const auto found = blocks_.find(block);
     if (found != blocks_.end()) found->second.freed = false;
@@ -139,31 +140,31 @@ class CapturedBlocks {
     if (found != blocks_.end() && found->second.id == id) blocks_.erase(found);
     Count();
   }
-  // Forgets captures that are over, but of what they still keep.
-  void DropOver() DEVRT_EXCLUDES(mutex_) {
+  // Forgets captures that are over, and the live blocks that they kept.
+  void ForgetEndedCaptures() DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     absl::erase_if(captures_, &IsOver);
     absl::erase_if(blocks_, [](const auto& block) {
-      const Known& known = block.second;
-      return !known.freed && std::all_of(known.marks.captures.begin(),
-                                         known.marks.captures.end(), &IsOver);
+      const Entry& entry = block.second;
+      return !entry.freed && std::all_of(entry.marks.captures.begin(),
+                                         entry.marks.captures.end(), &IsOver);
     });
     Count();
   }
 
  private:
-  struct Known {
+  struct Entry {
     uint64_t id = 0;
     CaptureMarks marks;
     bool freed = false;
     CallSite freed_at;
   };
 
-  Known& Find(const HeldBlock& block) DEVRT_REQUIRES(mutex_) {
-    Known& known = blocks_[block.base];
-    if (known.id != block.id) known = Known();
-    known.id = block.id;
-    return known;
+  Entry& Find(const HeldBlock& block) DEVRT_REQUIRES(mutex_) {
+    Entry& entry = blocks_[block.base];
+    if (entry.id != block.id) entry = Entry();
+    entry.id = block.id;
+    return entry;
   }
   static absl::Status FreedBefore(const void* block, CallSite site) {
     std::string text = absl::StrCat(
@@ -181,18 +182,18 @@ class CapturedBlocks {
   }
 
   Mutex mutex_;  // only IsOver is called under it
-  absl::flat_hash_map<const void*, Known> blocks_ DEVRT_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const void*, Entry> blocks_ DEVRT_GUARDED_BY(mutex_);
   absl::flat_hash_set<CaptureNumber> captures_ DEVRT_GUARDED_BY(mutex_);
 };
 
-// Ends with a capture.
-struct EndOfMarks final : DeferredObject {
-  ~EndOfMarks() override { CapturedBlocks::Get().DropOver(); }
+// Attached to a capture; destroyed when the capture is over.
+struct CaptureEnd final : DeferredObject {
+  ~CaptureEnd() override { CapturedBlocks::Get().ForgetEndedCaptures(); }
 };
 
 void Mark(const HeldBlock& block, CaptureNumber capture, MarkedBy by) {
   if (CapturedBlocks::Get().Add(block, capture, by)) {
-    (void)EndWith(capture, std::make_unique<EndOfMarks>());
+    (void)EndWith(capture, std::make_unique<CaptureEnd>());
   }
 }
 
@@ -202,25 +203,25 @@ absl::Status Free(void* block, const std::optional<StreamRef>& stream,
                             : FreeMemory(block, site);
 }
 
-// Not if its resource has taken the block back itself.
-bool IsThere(const KeptBlock& kept) {
+// False if the block's resource has taken it back without a free.
+bool IsStillLive(const KeptBlock& kept) {
   const std::optional<HeldBlock> held = FindHeldBlock(kept.block);
   return held.has_value() && held->base == kept.block && held->id == kept.id;
 }
 
-// From one capture to the next that is not over.
-absl::Status GiveBack(std::unique_ptr<KeptBlock> kept) {
+// Frees the block if all captures that keep it are over.  Otherwise attaches it
+// to one of the others.
+absl::Status FreeOrKeepForNext(std::unique_ptr<KeptBlock> kept) {
   Captures& captures = kept->marks.captures;
   captures.erase(std::remove_if(captures.begin(), captures.end(), &IsOver),
                  captures.end());
   if (captures.empty()) {
-    const bool is_there = IsThere(*kept);
+    const bool is_live = IsStillLive(*kept);
     void* const block = std::exchange(kept->block, nullptr);
     CapturedBlocks::Get().Forget(block, kept->id);
-    return is_there ? Free(block, kept->freed_on, kept->site)
-                    : absl::OkStatus();
+    return is_live ? Free(block, kept->freed_on, kept->site) : absl::OkStatus();
   }
-  // If that is over by now `kept` ends, and comes here again.
+  // If the capture is over by now, `kept` is destroyed, which calls this again.
   const CaptureNumber capture = captures.back();
   (void)EndWith(capture, std::move(kept));
   return absl::OkStatus();
@@ -236,35 +237,35 @@ KeptBlock::~KeptBlock() {
   next->freed_on = freed_on;
   next->site = site;
   next->marks = std::move(marks);
-  const absl::Status status = GiveBack(std::move(next));
+  const absl::Status status = FreeOrKeepForNext(std::move(next));
   if (!status.ok()) DEVRT_LOG(kWarning, std::string(ToStd(status.message())));
 }
 
-// A block of the same size that the stream was given, and has freed, in the
-// same capture.
-void* TakeFromCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
+// A kept block for a request of `bytes` in `capture`: one of that size which
+// the stream got and freed in the capture; nullptr if there is none.
+void* ReuseInCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
   const auto fits = [&](const DeferredObject& object) {
     const auto* const kept = dynamic_cast<const KeptBlock*>(&object);
     if (kept == nullptr) return false;
     const CaptureMarks& marks = kept->marks;
     return kept->home == stream && !kept->freed_on.has_value() &&
-           // A resource may have given no byte more than it was asked.
+           // A resource need not give more bytes than it was asked for.
            kept->bytes >= bytes && Granules(kept->bytes) == Granules(bytes) &&
-           !marks.elsewhere && marks.handed_out == capture &&
+           !marks.other_stream && marks.handed_out == capture &&
            marks.captures.size() == 1 && marks.captures.front() == capture;
   };
   void* block = nullptr;
-  // Of resources that the program has replaced since.
+  // Kept blocks of resources that the program has replaced since.
   std::vector<std::unique_ptr<DeferredObject>> others;
   while (std::unique_ptr<DeferredObject> taken = TakeBack(capture, fits)) {
     auto& kept = static_cast<KeptBlock&>(*taken);
-    if (!IsThere(kept)) {
+    if (!IsStillLive(kept)) {
       CapturedBlocks::Get().Forget(std::exchange(kept.block, nullptr), kept.id);
       continue;
     }
     if (IsOfChosenResource(stream.device(), kept.block)) {
       block = std::exchange(kept.block, nullptr);
-      CapturedBlocks::Get().Reopen(block);
+      CapturedBlocks::Get().NoteReuse(block);
       break;
     }
     others.push_back(std::move(taken));
@@ -273,7 +274,7 @@ void* TakeFromCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
   return block;
 }
 
-absl::Status NotTold(StreamRef stream) {
+absl::Status UnknownCaptureError(StreamRef stream) {
   std::ostringstream text;
   text << stream;
   return CaptureError(absl::StrCat(
@@ -283,7 +284,7 @@ absl::Status NotTold(StreamRef stream) {
       "allocate before the capture begins"));
 }
 
-bool MayCall() { return IsProcessOpen() && !InHostFunction(); }
+bool AreCallsAllowed() { return IsProcessOpen() && !InHostFunction(); }
 
 }  // namespace
 
@@ -293,7 +294,7 @@ absl::StatusOr<CaptureNumber> CaptureOf(StreamRef stream) {
     return CaptureNumber::kNone;
   }
   absl::StatusOr<CaptureNumber> capture = HoldCapture(stream);
-  // Invalid, or beside a capture that the stream is no part of (C83).
+  // The capture is invalid, or the stream is not part of it (C83).
   if (absl::IsFailedPrecondition(capture.status())) return CaptureNumber::kNone;
   return capture;
 }
@@ -304,14 +305,14 @@ void EndCapturesThatAreOver() {
 
 absl::StatusOr<void*> AllocateOutside(StreamRef stream, uint64_t bytes,
                                       CallSite site) {
-  if (!MayCall()) return AllocateMemory(stream, bytes, site);
+  if (!AreCallsAllowed()) return AllocateMemory(stream, bytes, site);
   EndCapturesThatAreOver();
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
   if (ABSL_PREDICT_TRUE(capture == CaptureNumber::kNone) || bytes == 0) {
     return AllocateMemory(stream, bytes, site);
   }
-  if (capture == CaptureNumber::kUnknown) return NotTold(stream);
-  if (void* const block = TakeFromCapture(stream, capture, bytes)) return block;
+  if (capture == CaptureNumber::kUnknown) return UnknownCaptureError(stream);
+  if (void* const block = ReuseInCapture(stream, capture, bytes)) return block;
   DEVRT_ASSIGN_OR_RETURN(void* const block,
                          AllocateMemory(stream, bytes, site));
   if (const auto held = FindHeldBlock(block)) {
@@ -322,11 +323,11 @@ absl::StatusOr<void*> AllocateOutside(StreamRef stream, uint64_t bytes,
 
 namespace {
 
-// The free of a block: kept for its captures and `captures`, if there are any.
+// Frees the block, unless its captures or `captures` keep it.
 absl::Status FreeOrKeep(const HeldBlock& held, const Captures& captures,
                         const std::optional<StreamRef>& on, CallSite site) {
   DEVRT_ASSIGN_OR_RETURN(CaptureMarks marks,
-                         CapturedBlocks::Get().Close(held, captures, site));
+                         CapturedBlocks::Get().NoteFree(held, captures, site));
   if (marks.captures.empty()) return Free(held.base, on, site);
   auto kept = std::make_unique<KeptBlock>();
   kept->marks = std::move(marks);
@@ -336,10 +337,10 @@ absl::Status FreeOrKeep(const HeldBlock& held, const Captures& captures,
   kept->home = held.stream;
   if (on != held.stream) kept->freed_on = on;
   kept->site = site;
-  return GiveBack(std::move(kept));
+  return FreeOrKeepForNext(std::move(kept));
 }
 
-// A pool that the capture holds keeps all of its blocks.
+// True if the capture keeps the whole pool of the block.
 bool IsKeptByPool(const HeldBlock& held, CaptureNumber capture) {
   return held.graphs != nullptr && held.graphs->HasCapture(capture);
 }
@@ -350,17 +351,17 @@ absl::Status FreeOutside(void* pointer, const StreamRef* stream,
                          CallSite site) {
   std::optional<StreamRef> on;
   if (stream != nullptr) on = *stream;
-  if (pointer == nullptr || !MayCall()) return Free(pointer, on, site);
+  if (pointer == nullptr || !AreCallsAllowed()) return Free(pointer, on, site);
   EndCapturesThatAreOver();
   const std::optional<HeldBlock> held = FindHeldBlock(pointer);
-  // What is no live block is for FreeMemory to describe.
+  // FreeMemory makes the error for a pointer that is not a live block.
   if (!held.has_value() || held->base != pointer) {
     return Free(pointer, on, site);
   }
   Captures captures;
   for (const std::optional<StreamRef>& each : {held->stream, on}) {
     if (!each.has_value()) continue;
-    // Where nothing is known the block is kept.
+    // If the backend cannot tell, the block is kept.
     const CaptureNumber capture =
         CaptureOf(*each).value_or(CaptureNumber::kUnknown);
     if (capture != CaptureNumber::kNone && !IsKeptByPool(*held, capture)) {
@@ -373,13 +374,14 @@ absl::Status FreeOutside(void* pointer, const StreamRef* stream,
   return FreeOrKeep(*held, captures, on, site);
 }
 
-bool IsMarkedByCapture(const void* pointer) {
+bool IsCapturedBlock(const void* pointer) {
   return CapturedBlocks::Get().Contains(pointer);
 }
 
-std::optional<absl::Status> FreeMarked(void* pointer, const StreamRef* stream,
-                                       CallSite site) {
-  if (!IsMarkedByCapture(pointer)) return std::nullopt;
+std::optional<absl::Status> FreeCapturedBlock(void* pointer,
+                                              const StreamRef* stream,
+                                              CallSite site) {
+  if (!IsCapturedBlock(pointer)) return std::nullopt;
   const std::optional<HeldBlock> held = FindHeldBlock(pointer);
   if (!held.has_value() || held->base != pointer) return std::nullopt;
   std::optional<StreamRef> on;
@@ -389,10 +391,10 @@ std::optional<absl::Status> FreeMarked(void* pointer, const StreamRef* stream,
 
 absl::Status RecordOutside(const void* pointer, StreamRef stream,
                            CallSite site) {
-  if (!MayCall()) return RecordStream(pointer, stream, site);
+  if (!AreCallsAllowed()) return RecordStream(pointer, stream, site);
   EndCapturesThatAreOver();
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
-  // What the stream does behind the capture is a use as any other.
+  // Work that the stream gets behind the capture uses the block, too.
   DEVRT_RETURN_IF_ERROR(RecordStream(pointer, stream, site));
   if (ABSL_PREDICT_TRUE(capture == CaptureNumber::kNone) &&
       !HasCapturedBlocks()) {
@@ -400,12 +402,12 @@ absl::Status RecordOutside(const void* pointer, StreamRef stream,
   }
   const std::optional<HeldBlock> held = FindHeldBlock(pointer);
   if (!held.has_value()) return absl::OkStatus();
-  const bool elsewhere = held->stream != stream;
+  const bool other_stream = held->stream != stream;
   if (capture == CaptureNumber::kNone) {
-    if (elsewhere) CapturedBlocks::Get().NoteElsewhere(*held);
+    if (other_stream) CapturedBlocks::Get().NoteOtherStream(*held);
   } else if (!IsKeptByPool(*held, capture)) {
     Mark(*held, capture,
-         elsewhere ? MarkedBy::kOtherStream : MarkedBy::kItsStream);
+         other_stream ? MarkedBy::kOtherStream : MarkedBy::kItsStream);
   }
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@
 namespace devrt::internal {
 namespace {
 
-// A cached block of whole pages serves what takes at least 7/8 of it.
+// A cached block of whole pages serves requests of at least 7/8 of its size.
 constexpr uint64_t MostFor(uint64_t size) { return size / 7 * 8; }
 
 constexpr bool IsPowerOfTwo(uint64_t x) { return (x & (x - 1)) == 0; }
@@ -43,7 +43,7 @@ Change Inactive(uint64_t size) {
 PinnedAllocator::PinnedAllocator(BackendRecord* backend)
     : backend_(backend), page_(PageSize()), pending_(&Settle) {}
 
-void PinnedAllocator::UseClass(Class* c) {
+void PinnedAllocator::AddClassToLedger(Class* c) {
   MutexLock lock(&mutex_);
   if (std::exchange(c->is_counted, true)) return;
   ledger_.Add(&c->lock, &c->shard);
@@ -78,7 +78,7 @@ PinnedBlock* PinnedAllocator::FindFree(Class* c, const Request& r) {
   PinnedBlock* block = other == c->others.end() ? nullptr : other->second;
   if (c->exact != nullptr) {
     const uint64_t size = c->exact->size.load(std::memory_order_relaxed);
-    // Of its class it is the smallest there is.
+    // No block of the class is smaller.
     if (size >= r.size) block = c->exact;
   }
   if (block == nullptr ||
@@ -99,7 +99,7 @@ void PinnedAllocator::Unlink(Class* c, PinnedBlock* block) {
   if (at != end) c->others.erase(at);
 }
 
-void PinnedAllocator::PutFree(Class* c, PinnedBlock* block) {
+void PinnedAllocator::AddFree(Class* c, PinnedBlock* block) {
   block->use = BlockUse::kFree;
   const uint64_t size = block->size.load(std::memory_order_relaxed);
   if (IsPowerOfTwo(size)) {
@@ -115,17 +115,17 @@ void PinnedAllocator::HandOut(PinnedBlock* block, const Request& r) {
   block->requested = r.bytes;
   block->device = r.device;
   block->site = r.site;
-  // Ids of this kind are apart from those of the AllocationTable.
+  // Bit 62 keeps these ids apart from those of the AllocationTable.
   block->id = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
 }
 
-PinnedBlock* PinnedAllocator::TakeFrom(Class* c, const Request& r) {
+PinnedBlock* PinnedAllocator::TakeFromClass(Class* c, const Request& r) {
   {
     SpinLockHolder hold(&c->lock);
     PinnedBlock* block = FindFree(c, r);
     if (block == nullptr) return nullptr;
-    // Said twice: one change for both would be cleared and written in memory,
-    // where the first call needs registers alone.
+    // Two temporaries on purpose: one Change for both calls would be kept in
+    // memory, while the first call alone keeps it in registers.
     const uint64_t size = block->size.load(std::memory_order_relaxed);
     if (ABSL_PREDICT_TRUE(c->shard.Apply(kSmallRow, Active(size)) ||
                           ledger_.Count(&c->shard, kSmallRow, Active(size)))) {
@@ -145,11 +145,11 @@ PinnedBlock* PinnedAllocator::TakeFrom(Class* c, const Request& r) {
   return block;
 }
 
-PinnedBlock* PinnedAllocator::Take(const Request& r) {
+PinnedBlock* PinnedAllocator::TakeCached(const Request& r) {
   Class* const first = &ClassOf(r.size);
   Class* const last = &ClassOf(r.most);
-  PinnedBlock* block = TakeFrom(first, r);
-  if (block == nullptr && last != first) block = TakeFrom(last, r);
+  PinnedBlock* block = TakeFromClass(first, r);
+  if (block == nullptr && last != first) block = TakeFromClass(last, r);
   return block;
 }
 
@@ -173,7 +173,7 @@ absl::StatusOr<void*> PinnedAllocator::Allocate(DeviceRecord* device,
   const uint64_t size = PinnedSize(bytes, limit, page_);
   const Request r = {device, bytes, size, bytes > limit ? MostFor(size) : size,
                      site};
-  PinnedBlock* block = Take(r);
+  PinnedBlock* block = TakeCached(r);
   if (ABSL_PREDICT_FALSE(block == nullptr)) {
     DEVRT_ASSIGN_OR_RETURN(block, Recover(r));
   }
@@ -184,9 +184,9 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
   DEVRT_RETURN_IF_ERROR(SettingsMistake());
   if (!pending_.empty()) {
     pending_.Poll(SIZE_MAX);
-    if (PinnedBlock* block = Take(r)) return block;
+    if (PinnedBlock* block = TakeCached(r)) return block;
   }
-  absl::StatusOr<PinnedBlock*> made = Obtain(r);
+  absl::StatusOr<PinnedBlock*> made = AllocateNative(r);
   absl::Status gave_up;
   for (const bool wait : {false, true}) {
     if (!absl::IsResourceExhausted(made.status())) return made;
@@ -194,10 +194,10 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
       if (pending_.empty()) break;
       gave_up = pending_.WaitForAll();
     }
-    if (PinnedBlock* block = Take(r)) return block;
-    // What went wrong there is no reason not to try.
+    if (PinnedBlock* block = TakeCached(r)) return block;
+    // An error here does not matter: the next try tells.
     ReleaseCached().IgnoreError();
-    made = Obtain(r);
+    made = AllocateNative(r);
   }
   if (!absl::IsResourceExhausted(made.status())) return made;
   OutOfMemoryInfo info;
@@ -205,10 +205,8 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
   return OutOfMemoryError(r.device, info, made.status(), gave_up);
 }
 
-inline PinnedAllocator::Return PinnedAllocator::GiveFree(PinnedBlock* block,
-                                                         const void* pointer,
-                                                         CallSite site,
-                                                         bool plain) {
+inline PinnedAllocator::Return PinnedAllocator::ReturnToClass(
+    PinnedBlock* block, const void* pointer, CallSite site, bool plain) {
   PinnedAllocator* const self = block->allocator;
   const uint64_t size = block->size.load(std::memory_order_relaxed);
   Class& c = self->ClassOf(size);
@@ -226,8 +224,8 @@ inline PinnedAllocator::Return PinnedAllocator::GiveFree(PinnedBlock* block,
     return Return::kUses;
   }
   block->site = site;
-  self->PutFree(&c, block);
-  // What becomes less needs no lease.
+  self->AddFree(&c, block);
+  // Cannot fail: the figures shrink.
   c.shard.Apply(kSmallRow, Inactive(size));
   return Return::kDone;
 }
@@ -235,13 +233,13 @@ inline PinnedAllocator::Return PinnedAllocator::GiveFree(PinnedBlock* block,
 bool PinnedAllocator::FreePlainly(void* pointer, CallSite site) {
   PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
   return block != nullptr &&
-         GiveFree(block, pointer, site, true) == Return::kDone;
+         ReturnToClass(block, pointer, site, true) == Return::kDone;
 }
 
 absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
   PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
   if (ABSL_PREDICT_TRUE(block != nullptr)) {
-    const Return done = GiveFree(block, pointer, site, false);
+    const Return done = ReturnToClass(block, pointer, site, false);
     if (done == Return::kUses) block->allocator->CloseUses(block);
     if (ABSL_PREDICT_TRUE(done != Return::kNotLive)) return absl::OkStatus();
   }
@@ -256,7 +254,7 @@ void PinnedAllocator::Settle(void* item) {
   const uint64_t size = block->size.load(std::memory_order_relaxed);
   Class& c = block->allocator->ClassOf(size);
   SpinLockHolder hold(&c.lock);
-  block->allocator->PutFree(&c, block);
+  block->allocator->AddFree(&c, block);
   c.shard.Apply(kSmallRow, Inactive(size));
 }
 

@@ -2,28 +2,29 @@
 //
 // PinnedAllocator: the cached pinned memory of one backend.
 //
-// Blocks are never cut or joined.  A block is in one of: live, pending
-// (PendingFrees), free (of a power of two: a list of its class, last in first
-// out; else an ordered set by size).  64 classes by power of two, each with a
-// lock and a shard of statistics of its own, so that threads that use different
-// sizes do not meet; threads that use one size do, for 10 ns.
+// Blocks are not cut or joined.  A block is live, pending (PendingFrees) or
+// free. There are 64 classes, one for each power of two, each with its own lock
+// and its own shard of statistics.  So threads that use different sizes do not
+// wait for each other; threads that use one size do, for about 10 ns.  A class
+// keeps free blocks of its power of two in a list, last in first out, and
+// others in a set ordered by size.
 //
-// Uses have no home stream: every one is a mark.  A copy by devrt marks at its
-// submission, with a checkpoint (Timeline); RecordPinnedUse is open until the
-// free.  No uses: the block is free at once.  A block whose uses were on a
-// device that is lost stays pending for ever (docs/semantics.md 2.5).
+// Blocks have no home stream: every use is noted.  A copy of devrt is noted at
+// its submission, with a checkpoint (Timeline); a use by RecordPinnedUse is
+// open until the free.  A block without uses is free at once.  A block that was
+// in use on a device that is lost stays pending for ever (docs/semantics.md
+// 2.5).
 //
-// A request is served from its class; else what is pending is asked for; else
-// by a native block.  Without room: what is cached goes back, then pending
-// frees are waited for (those that WaitFor does not give up on), each time
-// followed by another try.
+// A request gets a block of its class; if there is none, pending frees are
+// polled; then the backend is asked for a native block.  If the backend has no
+// room, cached blocks go back, and then pending frees are waited for (WaitFor
+// may give up on some), each time followed by another try.
 //
-// Lookup by address, interior ones too: PinnedMap (pinned_map.h).
-//
+// PinnedMap finds blocks by address (pinned_map.h).
 // Peaks: a Ledger over the classes, in one row.
 //
-// Locks: class lock > leaves (PinnedMap, PendingFrees, Timeline).  None is held
-// while a backend is called, nor while pages are touched.
+// Locks: class lock > leaves (PinnedMap, PendingFrees, Timeline).  No lock is
+// held while a backend is called or pages are touched.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_ALLOCATOR_H_
 #define DEVRT_MEMORY_PINNED_PINNED_ALLOCATOR_H_
@@ -57,18 +58,18 @@ namespace devrt::internal {
 
 class PinnedAllocator {
  public:
-  // The backend's; made at the first use, never freed.
+  // The allocator of the backend; made at the first use, never destroyed.
   static PinnedAllocator* Of(DeviceRecord* device) {
     PinnedAllocator* a = device->pinned.load(std::memory_order_acquire);
     return ABSL_PREDICT_TRUE(a != nullptr) ? a : Make(device);
   }
-  // nullptr: none was ever used.
+  // nullptr if the backend's allocator was never used.
   static PinnedAllocator* Existing(const BackendRecord* backend);
 
   // `bytes` is > 0 and < 2^60.
   absl::StatusOr<void*> Allocate(DeviceRecord* device, uint64_t bytes,
                                  CallSite site);
-  // The block that begins at `pointer`.
+  // Frees the block that begins at `pointer`.
   static absl::Status Free(void* pointer, CallSite site);
   // See FreePinnedPlainly.
   static bool FreePlainly(void* pointer, CallSite site);
@@ -79,7 +80,7 @@ class PinnedAllocator {
   void ResetPeak() { ledger_.ResetPeak(); }
   void ResetAccumulated();
 
-  // For the background's thread.
+  // For the background thread.
   void Poll() { pending_.Poll(SIZE_MAX); }
   bool HasPending() const { return !pending_.empty(); }
 
@@ -87,29 +88,30 @@ class PinnedAllocator {
 
   static std::optional<AllocationRange> FindLive(const void* pointer);
   static std::optional<AllocationRange> FindFreed(const void* pointer);
-  // By an operation of devrt's, which was submitted.
+  // An operation of devrt that was just submitted to `stream` uses the block.
   static void NoteUse(const void* pointer, StreamRef stream);
   // See AddKnownUses.
   static bool AddPoints(const void* pointer, absl::Span<const StreamUse> uses);
-  // Blocks of `device` that the program holds.
+  // Live blocks of `device`.
   int64_t CountLive(const DeviceRecord* device);
-  // The device's native objects are going: gives back what is cached.
+  // The device's native objects end: gives cached blocks back.
   void Release(DeviceRecord* device);
 
  private:
-  // Free blocks of one power of two and up to the next, and what is counted.
+  // The free blocks of the sizes from one power of two up to the next, and
+  // their statistics.
   struct alignas(64) Class {
     SpinLock lock;
     PinnedBlock* exact DEVRT_GUARDED_BY(lock) = nullptr;
     absl::btree_multimap<uint64_t, PinnedBlock*> others DEVRT_GUARDED_BY(lock);
     LedgerShard shard DEVRT_GUARDED_BY(lock);
-    bool is_counted = false;  // in the ledger; belongs to `mutex_`
+    bool is_counted = false;  // in the ledger; guarded by `mutex_`
   };
   struct Request {
     DeviceRecord* device;
     uint64_t bytes;
     uint64_t size;  // PinnedSize
-    uint64_t most;  // of a cached block
+    uint64_t most;  // size of a cached block that may serve the request
     CallSite site;
   };
 
@@ -120,32 +122,33 @@ class PinnedAllocator {
   Class& ClassOf(uint64_t size) {
     return classes_[63 - static_cast<size_t>(__builtin_clzll(size))];
   }
-  // A cached block, counted as active; nullptr if there is none.
-  PinnedBlock* Take(const Request& r);
-  PinnedBlock* TakeFrom(Class* c, const Request& r);
+  // A cached block for the request, now live; nullptr if there is none.
+  PinnedBlock* TakeCached(const Request& r);
+  PinnedBlock* TakeFromClass(Class* c, const Request& r);
   PinnedBlock* FindFree(Class* c, const Request& r) DEVRT_REQUIRES(c->lock);
   void Unlink(Class* c, PinnedBlock* block) DEVRT_REQUIRES(c->lock);
-  void PutFree(Class* c, PinnedBlock* block) DEVRT_REQUIRES(c->lock);
+  void AddFree(Class* c, PinnedBlock* block) DEVRT_REQUIRES(c->lock);
   static void HandOut(PinnedBlock* block, const Request& r);
   void Count(Class* c, const Change& change) DEVRT_EXCLUDES(c->lock);
 
   absl::StatusOr<PinnedBlock*> Recover(const Request& r);
-  absl::StatusOr<PinnedBlock*> Obtain(const Request& r);
+  absl::StatusOr<PinnedBlock*> AllocateNative(const Request& r);
   absl::Status ReleaseCached();
-  absl::Status GiveBack(PinnedBlock* block);
+  absl::Status ReleaseNative(PinnedBlock* block);
   void CloseUses(PinnedBlock* block);
-  void ForgetPending();
+  void AbandonPending();
   enum class Return { kDone, kUses, kNotLive };
-  // `plain`: kUses changes nothing, else the block is kClosing.
-  static Return GiveFree(PinnedBlock* block, const void* pointer, CallSite site,
-                         bool plain);
+  // Makes the block free.  kUses: the block has uses and is kClosing now, or
+  // was left as it is if `plain`.
+  static Return ReturnToClass(PinnedBlock* block, const void* pointer,
+                              CallSite site, bool plain);
   absl::Status AddUse(PinnedBlock* block, const void* pointer, StreamRef stream,
                       Timeline* timeline, bool open);
-  // Before a class's first block: shards that nobody uses would have their
-  // part of what is spare, and be asked for it.
-  void UseClass(Class* c) DEVRT_EXCLUDES(mutex_);
+  // Called before the first block of a class.  A shard without blocks would get
+  // a share of the ledger's spare bytes, and would be asked for loans.
+  void AddClassToLedger(Class* c) DEVRT_EXCLUDES(mutex_);
   PinnedBlock* NewRecord();
-  void DropRecord(PinnedBlock* block);
+  void RecycleRecord(PinnedBlock* block);
   void NoteTime(DurationStat* stat, int64_t microseconds);
 
   BackendRecord* const backend_;
@@ -155,10 +158,10 @@ class PinnedAllocator {
   PendingFrees pending_;
   bool background_ = false;  // set before the allocator is published
   Mutex mutex_;
-  // Never freed: who looked an address up may still read one.
+  // Never destroyed: a thread that looked an address up may still read one.
   std::vector<std::unique_ptr<PinnedBlock>> records_ DEVRT_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> unused_ DEVRT_GUARDED_BY(mutex_);
-  PinnedStatistics times_ DEVRT_GUARDED_BY(mutex_);  // the counters of calls
+  PinnedStatistics times_ DEVRT_GUARDED_BY(mutex_);  // only of calls
 };
 
 }  // namespace devrt::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinnedAllocator: where blocks come from and go to.
+// PinnedAllocator: native blocks from the backend and back.
 
 #include <time.h>
 
@@ -77,12 +77,12 @@ PinnedBlock* PinnedAllocator::NewRecord() {
   return block;
 }
 
-void PinnedAllocator::DropRecord(PinnedBlock* block) {
+void PinnedAllocator::RecycleRecord(PinnedBlock* block) {
   MutexLock lock(&mutex_);
   unused_.push_back(block);
 }
 
-absl::StatusOr<PinnedBlock*> PinnedAllocator::Obtain(const Request& r) {
+absl::StatusOr<PinnedBlock*> PinnedAllocator::AllocateNative(const Request& r) {
   const PinnedOrigin origin = CurrentSettings().pinned_register
                                   ? PinnedOrigin::kRegistered
                                   : PinnedOrigin::kHostAlloc;
@@ -96,9 +96,9 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Obtain(const Request& r) {
   }
   PinnedBlock* const block = NewRecord();
   Class& c = ClassOf(r.size);
-  UseClass(&c);
+  AddClassToLedger(&c);
   {
-    // A reader may still look at what the record was before.
+    // A reader may still look at the block that the record was before.
     SpinLockHolder hold(&c.lock);
     block->size.store(r.size, std::memory_order_relaxed);
     block->origin = origin;
@@ -118,17 +118,17 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Obtain(const Request& r) {
   return block;
 }
 
-absl::Status PinnedAllocator::GiveBack(PinnedBlock* block) {
+absl::Status PinnedAllocator::ReleaseNative(PinnedBlock* block) {
   void* const base = block->base.load(std::memory_order_relaxed);
   const uint64_t size = block->size.load(std::memory_order_relaxed);
   DeviceRecord* const device = block->native_device;
   const bool registered = block->origin == PinnedOrigin::kRegistered;
   const int64_t begin = Microseconds();
-  // Somebody may get the address at once: it is forgotten first.
+  // Before the driver's free, which may give the address to another thread.
   PinnedMap::Get().Remove(block);
   absl::Status status;
-  // Of a lost device the driver is not asked, and pages stay where a transfer
-  // may still touch them (docs/semantics.md 2.5).
+  // On a lost device the driver is not called, and pages that a transfer may
+  // still access stay (docs/semantics.md 2.5).
   if (TakesHandlesBack(device)) {
     const RelaxedCaptures relaxed(device);
     devrt_status error =
@@ -151,7 +151,7 @@ absl::Status PinnedAllocator::GiveBack(PinnedBlock* block) {
     block->use = BlockUse::kNone;
     block->base.store(nullptr, std::memory_order_release);
   }
-  DropRecord(block);
+  RecycleRecord(block);
   MutexLock lock(&mutex_);
   ++times_.num_host_free;
   NoteTime(&times_.host_free_time, Microseconds() - begin);
@@ -173,19 +173,18 @@ absl::Status PinnedAllocator::ReleaseCached() {
       for (PinnedBlock* block : blocks) block->use = BlockUse::kNone;
     }
     for (PinnedBlock* block : blocks) {
-      const absl::Status status = GiveBack(block);
+      const absl::Status status = ReleaseNative(block);
       if (status.ok()) continue;
       SpinLockHolder hold(&c.lock);
-      PutFree(&c, block);
+      AddFree(&c, block);
       if (first.ok()) first = status;
     }
   }
   return first;
 }
 
-// Nobody hands them out or gives them back any more, as work may still touch
-// them.
-void PinnedAllocator::ForgetPending() {
+// Pending blocks are neither reused nor given back: work may still access them.
+void PinnedAllocator::AbandonPending() {
   for (void* item : pending_.TakeAll()) {
     PinnedBlock* const block = static_cast<PinnedBlock*>(item);
     const uint64_t size = block->size.load(std::memory_order_relaxed);
@@ -201,22 +200,22 @@ void PinnedAllocator::ForgetPending() {
     }
     PinnedMap::Get().Remove(block);
     block->base.store(nullptr, std::memory_order_release);
-    DropRecord(block);
+    RecycleRecord(block);
   }
 }
 
 void PinnedAllocator::Release(DeviceRecord* device) {
   const BackgroundPause paused;
-  // The device was waited for; one that is lost never answers, and what its
-  // work may still touch is left to it.
+  // The device was waited for.  A lost device does not answer, and memory that
+  // its work may still access is left alone.
   if (!pending_.empty()) pending_.Poll(SIZE_MAX);
   if (!TakesHandlesBack(device)) {
-    ForgetPending();
+    AbandonPending();
   } else {
     pending_.WaitForAll().IgnoreError();
-    // What was given up: its timelines end with the devices, which says nothing
-    // about the work, and a simulator's reset forgets the memory.
-    if (device == backend_->devices.back()) ForgetPending();
+    // Abandoned blocks: their timelines end with the devices, which says
+    // nothing about the work.  A simulator's reset forgets the memory.
+    if (device == backend_->devices.back()) AbandonPending();
   }
   const absl::Status status = ReleaseCached();
   if (!status.ok()) {

@@ -44,7 +44,7 @@ absl::Status CheckDevice(const MemoryResource& resource, StreamRef stream,
 // The resource whose Do function the calling thread runs.
 thread_local const MemoryResource* t_call = nullptr;
 
-// Nothing that a program's resource throws goes further.
+// Turns exceptions of a program's resource into errors.
 template <typename F>
 auto InDoFunction(const MemoryResource& resource, F f) -> decltype(f()) {
   const absl::Cleanup restore = [before = std::exchange(t_call, &resource)] {
@@ -117,9 +117,10 @@ bool Holds(const internal::AllocationRange& range, const OwnedBlock& block) {
   return offset < range.size && block.bytes <= range.size - offset;
 }
 
-// Enters a fresh block of a resource; `known`: by its address as well.
-absl::Status Own(OwnedBlock block, bool known, internal::LiveCount* live) {
-  // What devrt knows has the block as a whole or no part of it.
+// Adds a new block of a resource to Owners.  `known`: the block is found by its
+// address, too.
+absl::Status AddOwner(OwnedBlock block, bool known, internal::LiveCount* live) {
+  // A range that devrt knows contains the whole block or no part of it.
   const auto overlapped =
       internal::AllocationTable::Get().FindOverlapped(block.base, block.bytes);
   if (overlapped.has_value() && !Holds(*overlapped, block)) {
@@ -127,7 +128,8 @@ absl::Status Own(OwnedBlock block, bool known, internal::LiveCount* live) {
   }
   block.cached = known || internal::IsCached(block.base);
   if (block.cached && !known) {
-    // Of a caching allocator: only what this resource holds of it.
+    // Memory of a caching allocator: this resource must hold the block around
+    // it.
     const std::vector<OwnedBlock> around = Owners::Get().FindAround(block.base);
     const bool held = std::any_of(
         around.begin(), around.end(),
@@ -136,7 +138,7 @@ absl::Status Own(OwnedBlock block, bool known, internal::LiveCount* live) {
       return OverlapError(block, internal::DescribePointer(block.base));
     }
   }
-  // Others are counted by whom they were allocated from.
+  // Other blocks are counted by the resource that they were allocated from.
   block.counted = block.holder == nullptr && !block.cached &&
                   !internal::FindAllocation(block.base).has_value();
   const bool counted = block.counted;
@@ -147,7 +149,7 @@ absl::Status Own(OwnedBlock block, bool known, internal::LiveCount* live) {
   return absl::OkStatus();
 }
 
-// The one of `blocks` that `resource` answers for.
+// The one of `blocks` that belongs to `resource` or to an equal one.
 absl::StatusOr<OwnedBlock> FindOwned(const MemoryResource& resource,
                                      const std::vector<OwnedBlock>& blocks,
                                      const void* pointer, const char* call) {
@@ -165,8 +167,9 @@ absl::StatusOr<OwnedBlock> FindOwned(const MemoryResource& resource,
                                     Describe(blocks.front()))));
 }
 
-// nullopt: none is there, and the resource knows by itself.
-absl::StatusOr<std::optional<OwnedBlock>> TakeOwned(
+// Removes the block from Owners.  nullopt: the block is not there, and the
+// resource finds it by its address.
+absl::StatusOr<std::optional<OwnedBlock>> RemoveOwned(
     const MemoryResource& resource, const void* pointer, uint64_t bytes) {
   const absl::StatusOr<OwnedBlock> block =
       FindOwned(resource, Owners::Get().FindAt(pointer), pointer, "Deallocate");
@@ -179,7 +182,7 @@ absl::StatusOr<std::optional<OwnedBlock>> TakeOwned(
         "Deallocate of ", bytes, " bytes at ", internal::Hex(pointer),
         ", but that is ", Describe(*block), ": pass the size of the request"));
   }
-  if (!Owners::Get().Take(*block)) {
+  if (!Owners::Get().Remove(*block)) {
     return absl::InvalidArgumentError(
         absl::StrCat("Deallocate of ", internal::Hex(pointer),
                      ": another thread freed the block at the same time"));
@@ -187,7 +190,7 @@ absl::StatusOr<std::optional<OwnedBlock>> TakeOwned(
   return block;
 }
 
-// The resources that were set; the others are the caching ones.
+// The resources that the program has set; other devices have the caching one.
 struct Chosen {
   Mutex mutex;
   std::map<internal::DeviceRecord*, std::shared_ptr<MemoryResource>> resources
@@ -225,11 +228,11 @@ absl::StatusOr<void*> MemoryResource::Allocate(StreamRef stream, uint64_t bytes,
   if (*made == nullptr) return NoMemory(*this, bytes);
   DEVRT_RETURN_IF_ERROR(CheckAlignment(*this, *made, alignment));
   const bool known = IsKnownByAddress(*this);
-  // A program's block of a caching allocator: nothing stands upon it.
+  // A block that the program has of a caching allocator needs no entry.
   if (known && t_call == nullptr) return made;
   OwnedBlock block = {
       this, weak_from_this().lock(), t_call, *made, bytes, stream, site};
-  DEVRT_RETURN_IF_ERROR(Own(std::move(block), known, &live));
+  DEVRT_RETURN_IF_ERROR(AddOwner(std::move(block), known, &live));
   return made;
 }
 
@@ -243,15 +246,15 @@ absl::Status MemoryResource::Deallocate(StreamRef stream, void* pointer,
   DEVRT_RETURN_IF_ERROR(CheckDevice(*this, stream, "Deallocate"));
   std::optional<OwnedBlock> block;
   if (!IsKnownByAddress(*this) || Owners::HasCached()) {
-    DEVRT_ASSIGN_OR_RETURN(block, TakeOwned(*this, pointer, bytes));
+    DEVRT_ASSIGN_OR_RETURN(block, RemoveOwned(*this, pointer, bytes));
   }
-  // Also when the resource ends the thread.
+  // Also if the resource ends the thread.
   const absl::Cleanup count = [&] {
     if (block.has_value() && block->counted) {
       device_.record()->live_allocations.fetch_sub(1);
     }
   };
-  // `block` keeps the resource: this may be its last one.
+  // `block` keeps the resource alive, whose last block it may be.
   return InDoFunction(*this, [&] {
     return DoDeallocate({pointer, bytes, stream, site});
   });
@@ -292,10 +295,10 @@ absl::Status SetMemoryResource(Device device,
         " cannot serve ", device.name(), ": make one for it"));
   }
   Chosen& chosen = Chosen::Get();
-  // The former one may run code of the program as it goes.
+  // The destructor of the former resource may run code of the program.
   std::shared_ptr<MemoryResource> former = std::move(resource);
   MutexLock lock(&chosen.mutex);
-  // The next request finds out whether there still is another one.
+  // The next request finds out whether a resource is set.
   device.record()->has_resource.store(true);
   chosen.resources[device.record()].swap(former);
   return absl::OkStatus();
@@ -319,7 +322,7 @@ std::shared_ptr<MemoryResource> ResourceForRequest(Device device) {
   {
     MutexLock lock(&chosen.mutex);
     if (auto resource = chosen.Find(device)) return resource;
-    // Fixed: it stays true until somebody sets a resource.
+    // The settings are fixed: this holds until a resource is set.
     device.record()->has_resource.store(!UsesCaching());
   }
   return SourceResource(device);

@@ -78,7 +78,7 @@ std::optional<OwnedBlock> Owners::Add(OwnedBlock block) {
     if (!Contains(*other, block)) return *other;
     depth = i + 1;
   }
-  // What it stands upon: whoever holds that may cut it up.
+  // The block that it lies in; its holder may cut it up.
   if (depth > 0) {
     const OwnedBlock* under = Overlapped(levels_[depth - 1], block);
     if (under->holder != block.resource) return *under;
@@ -91,7 +91,7 @@ std::optional<OwnedBlock> Owners::Add(OwnedBlock block) {
   return std::nullopt;
 }
 
-bool Owners::Take(const OwnedBlock& block) {
+bool Owners::Remove(const OwnedBlock& block) {
   std::optional<OwnedBlock> taken;  // released after the lock
   MutexLock lock(&mutex_);
   for (Level& level : levels_) {

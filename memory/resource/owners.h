@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who must free a block.  A block of a caching allocator is known by its
-// address (AddressMap) and is here only while another resource stands upon it;
-// every other resource's is.
+// Owners: which resource must free a block.  A block of a caching allocator is
+// found by its address (AddressMap); it is here only while another resource
+// stands in front of it.  Blocks of all other resources are here.
 //
-// Resources stand upon each other: the one block of a program is a block of the
-// adaptor, a block that the adaptor holds of its upstream, and so on down.
-// Each of them is an entry, with its holder: the resource in whose Do function
-// it was allocated, nullptr for the program.  So two kinds of overlap are told
-// apart:
+// Resources stand in front of each other: a block of a program is a block of an
+// adaptor, within a block that the adaptor holds of its upstream, and so on.
+// Each of these is an entry, with its holder: the resource in whose Do function
+// the block was allocated, or nullptr for the program.  The holder tells two
+// kinds of overlap apart:
 //
 //   within a block that the resource itself holds    an adaptor, an arena
-//   anything else                                    a mistake, refused
+//   any other overlap                                a mistake, refused
 //
-// Entries are kept in levels; those of one level do not overlap, and a block is
-// on the level after that of the block which it stands upon.  One ordered map a
-// level: overlaps cannot be found by a hash.
+// Entries are kept in levels.  Entries of one level do not overlap, and a block
+// is one level above the block that it lies in.  A level is an ordered map,
+// because a hash cannot find overlaps.
 //
-// Locks: `mutex_`, a leaf.  A resource is released with it not held, as that
-// may run code of the program.
+// Locks: `mutex_`, a leaf.  A resource is released without the lock, because
+// its destructor may run code of the program.
 
 #ifndef DEVRT_MEMORY_RESOURCE_OWNERS_H_
 #define DEVRT_MEMORY_RESOURCE_OWNERS_H_
@@ -41,10 +41,10 @@ namespace devrt::internal {
 
 class DeviceAllocator;
 
-// A resource whose blocks are known by their addresses (AddressMap).
+// A resource whose blocks are found by their addresses (AddressMap).
 class KnownByAddress {
  public:
-  // Whose segments hold them.
+  // The allocator whose segments hold the blocks.
   virtual const DeviceAllocator* KnownAllocator() const = 0;
 
  protected:
@@ -54,11 +54,11 @@ class KnownByAddress {
 
 struct OwnedBlock {
   const MemoryResource* resource;
-  // Null for a resource that no shared_ptr owns: whoever made it keeps it.
+  // Null for a resource that no shared_ptr owns: its maker keeps it alive.
   std::shared_ptr<MemoryResource> keep;
   const MemoryResource* holder;  // nullptr: the program
   void* base;
-  uint64_t bytes;  // as asked for
+  uint64_t bytes;  // that were asked for
   StreamRef stream;
   CallSite site;
   bool cached = false;   // lies in a segment of a caching allocator
@@ -70,20 +70,21 @@ class Owners {
  public:
   static Owners& Get();
 
-  // What it overlaps and may not, then nothing has changed.
+  // Adds a block.  If it overlaps a block that it may not overlap, adds nothing
+  // and returns that block.
   std::optional<OwnedBlock> Add(OwnedBlock block) DEVRT_EXCLUDES(mutex_);
-  // Exactly one of several threads that free a block gets true.
-  bool Take(const OwnedBlock& block) DEVRT_EXCLUDES(mutex_);
+  // Removes a block.  If several threads free it, exactly one gets true.
+  bool Remove(const OwnedBlock& block) DEVRT_EXCLUDES(mutex_);
 
   // The blocks that begin at `pointer`, the outermost last.
   std::vector<OwnedBlock> FindAt(const void* pointer) const
       DEVRT_EXCLUDES(mutex_);
-  // Those that `pointer` lies in, the outermost last; the end counts only where
-  // no other block begins there (F17).
+  // The blocks that `pointer` lies in, the outermost last.  The end of a block
+  // counts only if no other block begins there (F17).
   std::vector<OwnedBlock> FindAround(const void* pointer) const
       DEVRT_EXCLUDES(mutex_);
 
-  // Whether a block of a caching allocator may have another owner.
+  // True if some block of a caching allocator may have another owner.
   static bool HasCached() {
     return cached_.load(std::memory_order_acquire) != 0;
   }
@@ -97,12 +98,12 @@ class Owners {
   static inline std::atomic<int64_t> cached_{0};
 };
 
-// Whether `pointer` lies in a segment of a caching allocator.
+// True if `pointer` lies in a segment of a caching allocator.
 bool IsCached(const void* pointer);
 
-// For the functions of device_memory.h: the block of a program that `pointer`
-// is the beginning of, or lies in, is given back to its resource, or marked
-// there.  nullopt: no resource's block, ask the AddressMap.
+// For device_memory.h: FreeOwned gives the block that begins at `pointer` back
+// to its resource; RecordOwnedUse notes a use of the block that `pointer` lies
+// in. nullopt: there is no such block here; the caller asks the AddressMap.
 std::optional<absl::Status> FreeOwned(void* pointer, const StreamRef* stream,
                                       CallSite site);
 std::optional<absl::Status> RecordOwnedUse(const void* pointer,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resources that stand upon nothing of devrt's: the backend's allocation, the
-// driver's stream-ordered one, and functions of a program.
+// Resources without an upstream: the backend's allocation, the driver's
+// stream-ordered allocation, and functions of a program.
 
 #include "devrt/memory/resources.h"
 
@@ -37,7 +37,7 @@ using internal::OwnedBlock;
 using internal::Owners;
 using internal::StreamTarget;
 
-// The streams that blocks were recorded to be used on.
+// The streams that RecordUse has named, by block.
 class RecordedUses {
  public:
   // `pointer` lies in a live block of `resource`.
@@ -50,7 +50,7 @@ class RecordedUses {
       return;
     }
   }
-  std::vector<StreamRef> Take(void* base) {
+  std::vector<StreamRef> Remove(void* base) {
     MutexLock lock(&mutex_);
     const auto found = uses_.find(base);
     if (found == uses_.end()) return {};
@@ -80,7 +80,7 @@ class Raw final : public MemoryResource {
     p.name = "raw";
     p.stream_ordered = false;
     p.tracks_uses = true;
-    p.alignment = 1;  // as the device has it
+    p.alignment = 1;  // that of the device
     return p;
   }
 
@@ -89,11 +89,11 @@ class Raw final : public MemoryResource {
     return devrt::Allocate(device(), r.bytes, r.alignment, r.site);
   }
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    std::vector<StreamRef> streams = uses_.Take(r.pointer);
+    std::vector<StreamRef> streams = uses_.Remove(r.pointer);
     streams.push_back(r.stream);
     for (const StreamRef stream : streams) {
-      // What went wrong on it is for others to tell; one that was destroyed may
-      // still run.
+      // An error of earlier work is reported elsewhere.  If the stream was
+      // destroyed, its work may still run: wait for the device.
       if (stream.Synchronize(r.site).ok()) continue;
       device().Synchronize(r.site).IgnoreError();
       if (stream.device() != device()) {
@@ -160,8 +160,8 @@ class Driver final : public MemoryResource {
                                  &live);
   }
 
-  // The owner's entry is gone already: whatever fails, the block is counted as
-  // gone too, and nobody waits for it at Shutdown.
+  // The entry in Owners is gone already.  So the block counts as freed even if
+  // the free fails, and does not make Shutdown fail.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     const StreamRef stream = OrderForFree(r);
     const std::optional<AllocationRange> range = Claim(r);
@@ -181,7 +181,7 @@ class Driver final : public MemoryResource {
           *range, t.ops().dealloc_async(t.self(), t.handle, r.pointer, r.bytes),
           "free");
       t.MarkDirty();
-      // What the driver has refused is kept in the table: not by us.
+      // The table keeps a block whose free the driver refused: remove it.
       if (status.ok() || !Claim(r).has_value()) return status;
     }
     range->device->live_allocations.fetch_sub(1);
@@ -194,7 +194,7 @@ class Driver final : public MemoryResource {
     return absl::OkStatus();
   }
 
-  // Its blocks are in the table as cached: no raw free may take them.
+  // The table has the blocks as cached, so that a raw free cannot free them.
   static std::optional<AllocationRange> Claim(const MemoryReturn& r) {
     auto range = internal::AllocationTable::Get().Find(r.pointer);
     if (range.has_value() && range->base == r.pointer &&
@@ -204,17 +204,17 @@ class Driver final : public MemoryResource {
     return std::nullopt;
   }
 
-  // A stream that all uses are ordered before, from now on.  The host waits
-  // only for what no event can order: one of the streams was destroyed
-  // meanwhile, or takes no waits.
+  // Returns a stream behind which all uses are ordered.  The host waits only if
+  // no event can do that: a stream was destroyed meanwhile, or accepts no
+  // waits.
   StreamRef OrderForFree(const MemoryReturn& r) {
-    const std::vector<StreamRef> uses = uses_.Take(r.pointer);
+    const std::vector<StreamRef> uses = uses_.Remove(r.pointer);
     if (internal::IsLost(device().record())) return r.stream;
     bool wait = !IsAlive(r.stream);
     const StreamRef stream = wait ? DefaultStream(device()) : r.stream;
     for (const StreamRef use : uses) {
       if (use == stream || stream.Wait(use, r.site).ok()) continue;
-      // Of a lost device nothing runs any more, and it answers at once.
+      // On a lost device no work runs, and the call returns at once.
       wait = true;
       if (use.device() != device()) {
         use.device().Synchronize(r.site).IgnoreError();
@@ -280,11 +280,11 @@ class Callback final : public MemoryResource {
   }
 
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    void* native = nullptr;  // on a lost device: nothing runs there any more
+    void* native = nullptr;  // also on a lost device, where no work runs
     if (!internal::IsLost(device().record())) {
       StreamRef stream = r.stream;
       if (!IsAlive(stream)) {
-        // Its handle may be another stream's by now.
+        // The handle may belong to another stream by now.
         device().Synchronize(r.site).IgnoreError();
         stream = DefaultStream(device());
       }
@@ -298,7 +298,7 @@ class Callback final : public MemoryResource {
   const MemoryCallbacks callbacks_;
 };
 
-// One of its kind for each device; they are never freed.
+// One resource for each device; never destroyed.
 template <typename R>
 std::shared_ptr<MemoryResource> TheOne(Device device) {
   struct Known {
