@@ -141,7 +141,7 @@ def test_help_reads():
                      "class Stream", "accelerator"):
         assert expected in text
     functions, data = text.split("\nFUNCTIONS\n")[1].split("\nDATA\n")
-    assert "    memory_stats(device=None)\n        What the caching" in functions
+    assert "    memory_stats(device=None)\n        Returns the 122 statistics" in functions
     assert "nanobind" not in data
     assert "wait(self, other, /)" in pydoc.render_doc(
         devrt.Stream, renderer=pydoc.plaintext)
