@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared libraries of the system's Abseil, for a wheel.
+"""Lists the shared libraries of the system's Abseil that a wheel needs.
 
     abseil_libraries.py MODULE...
 
 Prints the file of each library that programs of these pkg-config modules may
-load, one per line, under the name by which the loader asks for it.
+load, one in each line, under its SONAME.
 """
 
 import os

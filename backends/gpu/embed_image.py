@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a C++ source with the bytes of a file: OUTPUT INPUT NAME.
 
-For little-endian machines, as the devices and their hosts are.
+Assumes little-endian machines, as GPUs and their hosts are.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ def main():
     output, source, name = sys.argv[1:]
     data = pathlib.Path(source).read_bytes()
     data += bytes(-len(data) % 8)
-    # Words, which a compiler reads in an eighth of the time of bytes.
+    # A compiler reads 64-bit words in an eighth of the time of bytes.
     words = struct.unpack(f"<{len(data) // 8}Q", data)
     rows = [", ".join(f"{w:#x}" for w in words[i:i + 4])
             for i in range(0, len(words), 4)]
