@@ -32,7 +32,7 @@ MUTANTS = [
         what="Synchronising an event does not wait.",
         witness="Behind a delay the event is not complete when it returns.",
         items="C36", group="event", file="table/event.cc",
-        old=SYNC, new="  return nullptr;\n"),
+        old=SYNC, new="  return event->tag == 0 ? call.error() : nullptr;\n"),
     Mutant(
         name="event_sync_waits_for_stream",
         what="Synchronising an event waits for all that its stream holds.",
