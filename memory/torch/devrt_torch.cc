@@ -8,13 +8,13 @@
 //
 // and so on for each function below (docs/install.md has the table).
 //
-// PyTorch does not look for a null pointer from an allocator that replaces its
-// own, hence devrt_torch_alloc throws: exceptions leave devrt here only
-// (E20).  PyTorch catches it, and it becomes a RuntimeError with its
-// text.  A MemPool does look: devrt_torch_pool_alloc answers null.
+// PyTorch does not check an allocator that replaces its own for a null pointer,
+// so devrt_torch_alloc throws.  It is the only place where an exception leaves
+// devrt (E20); PyTorch turns it into a RuntimeError with its text.  A MemPool
+// checks: devrt_torch_pool_alloc returns null.
 //
-// Stands on the C functions of devrt_memory.h, nothing else.  These need no
-// current device: the device is in the call, and what is current stays so.
+// It uses the C functions of devrt_memory.h only.  They take the device as an
+// argument, and leave the current device as it is.
 
 #include <atomic>
 #include <cstdint>
@@ -31,17 +31,16 @@
 #include "devrt/backends/abi/devrt_plugin.h"  // the codes
 #include "devrt/memory/devrt_memory.h"
 
-// CUDA's own name: what PyTorch's functions for streams take.
+// CUDA's name of a stream, which PyTorch's functions take.
 struct CUstream_st;
 
 namespace {
 
-// c10::MempoolId_t, and what tells which streams a pool serves.
+// c10::MempoolId_t, and the function that tells which streams a pool serves.
 using PoolId = std::pair<unsigned long long, unsigned long long>;
 using TakesStream = std::function<bool(CUstream_st*)>;
 
-// The text of the failure that devrt has noted for this thread; copied without
-// allocating.
+// The text of this thread's last error of devrt, copied without an allocation.
 template <class Base>
 class Failure final : public Base {
  public:
@@ -60,7 +59,8 @@ void ThrowUnlessOk(int32_t code) {
   if (code != 0) throw Refused();
 }
 
-// "cuda:0"; tests build it for a backend that needs no GPU.
+// The name of a device, such as "cuda:0".  Tests build this file for a backend
+// that needs no GPU.
 struct DeviceName {
   explicit DeviceName(int device) {
 #ifdef DEVRT_TORCH_BACKEND
@@ -72,7 +72,7 @@ struct DeviceName {
   char text[32];
 };
 
-// The devices that PyTorch has asked for memory, a bit for each.
+// The devices that PyTorch has asked for memory, one bit for each.
 constexpr int kMostDevices = 64;
 std::atomic<uint64_t> g_devices{0};
 
@@ -106,12 +106,12 @@ struct Memory {
   devrt_memory_pool_v0* pool = nullptr;
 };
 
-// PyTorch's pools: for the memory of captures, by their numbers.  A pool lives
-// as long as its uses, of which each begin adds one, and as the graphs that
-// have its memory.
+// PyTorch's pools for the memory of captures, by their numbers.  Each begin
+// adds a use of a pool.  A pool lives as long as it has a use, or a graph that
+// uses its memory.
 //
-// devrt is called with no lock held: it may run code of the program that waits
-// for Python's lock, whose holder may wait for ours.
+// devrt is called without a lock.  It may run code of the program that waits
+// for Python's lock, and the holder of that one may wait for the lock here.
 class Pools {
  public:
   static Pools& Get() {
@@ -130,7 +130,7 @@ class Pools {
     any_routes_.store(true);
   }
   void End(int device, PoolId id) {
-    std::shared_ptr<Memory> ended;  // goes behind the lock
+    std::shared_ptr<Memory> ended;  // destroyed without the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
       if (route->device != device || route->id != id) continue;
@@ -141,7 +141,7 @@ class Pools {
     any_routes_.store(!routes_.empty());
   }
   void Release(int device, PoolId id) {
-    std::shared_ptr<Memory> released;  // goes behind the lock
+    std::shared_ptr<Memory> released;  // destroyed without the lock
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto pool = pools_.find({device, id});
     if (pool == pools_.end() || --pool->second.uses > 0) return;
@@ -149,7 +149,7 @@ class Pools {
     pools_.erase(pool);
   }
 
-  // nullptr: no pool serves the stream.  The newest that does comes first.
+  // The newest pool that serves the stream; nullptr if there is none.
   std::shared_ptr<Memory> Find(int device, void* stream) {
     if (!any_routes_.load()) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -162,9 +162,9 @@ class Pools {
     return nullptr;
   }
 
-  // For the MemPools of a device while a stream is captured; never released.
+  // Serves the MemPools of a device while a stream is captured; never released.
   std::shared_ptr<Memory> ForMemPools(int device) {
-    constexpr PoolId kMemPools(~0ULL, ~0ULL);  // no number of PyTorch's
+    constexpr PoolId kMemPools(~0ULL, ~0ULL);  // PyTorch uses no such number
     const std::shared_ptr<Memory> memory = MemoryOf({device, kMemPools});
     const std::lock_guard<std::mutex> lock(mutex_);
     pools_[{device, kMemPools}] = {memory, 1};
@@ -184,14 +184,14 @@ class Pools {
     TakesStream takes;
   };
 
-  // What is there, else new.
+  // The pool of that number; makes one if there is none.
   std::shared_ptr<Memory> MemoryOf(const Key& key) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto pool = pools_.find(key);
       if (pool != pools_.end()) return pool->second.memory;
     }
-    // Of two threads that make some the first one's stays.
+    // If two threads make one at once, that of the first stays.
     const auto made = std::make_shared<Memory>(key.first);
     const std::lock_guard<std::mutex> lock(mutex_);
     Pool& pool = pools_[key];
@@ -238,16 +238,16 @@ void* devrt_torch_alloc(size_t size, int device, void* stream) {
   return block;
 }
 
-// In the order of the stream that the block was allocated on, which is the one
-// that PyTorch passes; it may be destroyed if devrt was told
-// (devrt_memory_stream_ends).
+// Frees in the order of the stream that the block was allocated on.  PyTorch
+// passes that stream too; it may have been destroyed behind a call of
+// devrt_memory_stream_ends.
 void devrt_torch_free(void* ptr, size_t, int, void*) {
   if (devrt_memory_free_v0(ptr) == 0) return;
   std::fprintf(stderr, "devrt_torch_free: %s\n", devrt_memory_last_error_v0());
 }
 
-// PyTorch looks for memory in the pool itself, keeps what it has as long as the
-// pool's graphs, and so takes memory during a capture for granted.
+// PyTorch searches its pool itself, and keeps the pool's memory as long as its
+// graphs.  So it expects memory during a capture, too.
 void* devrt_torch_pool_alloc(size_t size, int device, void* stream) {
   void* block = nullptr;
   const int32_t code = Allocate(size, device, stream, &block);
@@ -255,14 +255,14 @@ void* devrt_torch_pool_alloc(size_t size, int device, void* stream) {
   try {
     const std::shared_ptr<Memory> pool = Pools::Get().ForMemPools(device);
     (void)devrt_memory_pool_alloc_v0(pool->pool, size, stream, &block);
-  } catch (const std::exception&) {  // no pool: null says that there is no room
+  } catch (const std::exception&) {  // no pool: null means no room
   }
   return block;
 }
 
-// Nothing for empty tensors, nor for memory that is not devrt's: PyTorch's own
-// allocator leaves what others gave out, too.  The handles of default streams
-// (null, 1 and 2) are those of every device, so that each device is marked.
+// Does nothing for empty tensors, nor for memory of other allocators, as
+// PyTorch's own allocator does.  Every device has default streams with the
+// handles null, 1 and 2, so the use is noted for each device.
 void devrt_torch_record_stream(void* ptr, CUstream_st* stream) {
   void* base = nullptr;
   uint64_t size = 0;
