@@ -14,6 +14,7 @@
 #include "tools/arguments.h"
 #include "tools/demo/pipeline.h"
 #include "tools/json.h"
+#include "tools/terminal.h"
 #include "tools/text.h"
 #include "tools/timeline/timeline.h"
 #include "tools/topo/machine_links.h"
