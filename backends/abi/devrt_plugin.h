@@ -8,7 +8,7 @@
  *   const devrt_manifest_v0 devrt_plugin_manifest_v0;      // in .rodata
  *   devrt_status devrt_plugin_open_v0(const devrt_host_v0*, devrt_backend_v0*);
  *
- * The smallest backend in C:
+ * A plugin in C, whose table also needs every required slot (devrt_slots.inc):
  *
  *   static const devrt_ops_v0 ops = {
  *       .struct_size = sizeof ops, .abi_minor = DEVRT_ABI_MINOR,
@@ -53,8 +53,8 @@
  *        [callback]  may be called from a host function (see host_func); other
  *                    functions must not be
  *   9. A NULL slot is unimplemented: the host puts a stub there that returns
- *      UNIMPLEMENTED, so no caller tests for NULL.  The host refuses a plugin
- *      that sets a capability bit whose slot is NULL.
+ *      UNIMPLEMENTED.  The host refuses a plugin whose required slot is NULL
+ *      (devrt_slots.inc), or the slot of a capability bit that it sets.
  *
  * docs/plugin-contract.md and docs/semantics.md define the calls; numbers in
  * brackets (C27) are items of docs/semantics.md.

@@ -4,7 +4,7 @@
 // symbols from a C++ class.  Header-only, C++17, standard library only.
 //
 // A backend is a class.  Its member functions have the names and signatures of
-// the slots of devrt_ops_v0, without `void* self`.  A complete example:
+// the slots of devrt_ops_v0, without `void* self`.  An example that loads:
 //
 //   #include <cstdlib>
 //   #include <cstring>
