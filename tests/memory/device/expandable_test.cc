@@ -2,10 +2,13 @@
 //
 // Expandable segments on mtia: pages of 2 MiB and 20 MiB.
 
+#include <atomic>
 #include <cstring>
+#include <future>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "devrt/memory/history.h"
@@ -240,6 +243,79 @@ TEST_F(Expandable, PagesThatCannotBeUnmapped) {
   s.reset();
   Reset("memory=256MiB");
   ExpectReserved(0);
+}
+
+// Makes the next call of virtual_memory.unmap fail.  The allocator logs the
+// failure while the page is busy.
+void FailNextUnmap() {
+  SimulatedFault fault;
+  fault.kind = SimulatedFault::Kind::kApi;
+  fault.native_code = 46;
+  fault.where = "virtual_memory.unmap";
+  ASSERT_OK(MtiaTest::sim().InjectFault(fault));
+}
+
+// Two threads empty the cache, and both log one failure.  In the sink, the
+// first thread waits until the second thread unmaps its page.  The second
+// thread then waits until the first thread has finished.
+struct TwoThreads {
+  std::atomic<int> lines{0};
+  std::thread second;
+  std::promise<void> second_unmaps, first_is_done;
+};
+TwoThreads* g_two_threads = nullptr;
+
+void MeetInSink(LogLevel, const char*, int, std::string_view) {
+  TwoThreads& two = *g_two_threads;
+  if (two.lines.fetch_add(1) == 0) {
+    FailNextUnmap();
+    two.second = std::thread([] { EXPECT_OK(EmptyCache(MtiaTest::dev())); });
+    two.second_unmaps.get_future().wait();
+  } else {
+    two.second_unmaps.set_value();
+    two.first_is_done.get_future().wait();
+  }
+}
+
+// A thread does not take a page that another thread is unmapping, although it
+// has seen the page free before.
+TEST_F(Expandable, PagesAreUnmappedByOneThread) {
+  std::optional<Stream> s = NewStream();
+  std::vector<char*> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(New(*s, kPage));
+  for (const int i : {0, 2}) EXPECT_OK(FreeMemory(blocks[i]));
+  TwoThreads two;
+  g_two_threads = &two;
+  FailNextUnmap();
+  SetLogSink(&MeetInSink);
+  EXPECT_OK(EmptyCache(dev()));
+  two.first_is_done.set_value();
+  two.second.join();
+  SetLogSink(nullptr);
+  EXPECT_EQ(two.lines, 2) << "one failure for each page";
+  EXPECT_OK(FreeMemory(blocks[1]));
+  EXPECT_OK(EmptyCache(dev()));
+  ExpectReserved(2 * kPage);  // what the driver did not take back
+  s.reset();
+  Reset("memory=256MiB");
+}
+
+// A recovery gives back the smallest run of pages that is enough.
+TEST_F(Expandable, RecoveryUnmapsNoMoreThanIsNeeded) {
+  ASSERT_OK(SetAllocatorSettings(
+      "expandable_segments:True,cross_stream_reuse:never"));
+  Stream s = NewStream(), t = NewStream(), u = NewStream();
+  char* live = New(u, 6 * kPage);
+  for (const Stream* each : {&s, &t}) {
+    EXPECT_OK(FreeMemory(New(*each, 3 * kPage)));
+  }
+  ExpectReserved(12 * kPage);
+  char* next = New(u, 2 * kPage);  // 3 pages go back, and 2 come
+  EXPECT_EQ(next, live + 6 * kPage);
+  ExpectReserved(11 * kPage);
+  EXPECT_OK(FreeMemory(live));
+  EXPECT_OK(FreeMemory(next));
+  ASSERT_OK(SetAllocatorSettings("cross_stream_reuse:ordered"));
 }
 
 TEST_F(Expandable, SettingsChangeWhileBlocksLive) {
