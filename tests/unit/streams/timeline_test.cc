@@ -12,6 +12,7 @@
 
 #include "streams/internal/event_record.h"
 #include "streams/internal/native_handle.h"
+#include "streams/internal/ordering.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {
@@ -383,6 +384,23 @@ TEST_F(TimelineTest, APerThreadHandleIsForItsThreadAlone) {
   }).join();
   handle.Forget();
   EXPECT_FALSE(handle.IsReachable());
+}
+
+// A host thread that has waited for a stream knows the end of all work that the
+// stream had waited for, without a question to the other stream.
+TEST_F(TimelineTest, AWaitOnTheHostCompletesWhatTheStreamHadWaitedFor) {
+  Stream a = NewStream(), b = NewStream();
+  Event event = NewEvent();
+  ASSERT_OK(Spin(a, kShort));
+  const OrderPoint before = Here(a);
+  ASSERT_OK(event.Record(a));
+  ASSERT_OK(b.Wait(event));
+  ASSERT_OK(Spin(b, kShort));
+  const OrderPoint after = Here(b);
+  EXPECT_FALSE(IsOver(before));
+  EXPECT_OK(internal::WaitOnHost(after, CallSite()));
+  EXPECT_TRUE(IsOver(after));
+  EXPECT_TRUE(IsOver(before));
 }
 
 }  // namespace
