@@ -17,6 +17,7 @@ using testing::kLong;
 using testing::LogCapture;
 using testing::Must;
 using testing::ResourceTest;
+using testing::Scripted;
 
 using RawResourceTest = ResourceTest;
 
@@ -152,6 +153,27 @@ TEST_F(ResourceTest, PrivateOnesComeAndGo) {
 // ---- Buffer -----------------------------------------------------------------
 
 using BufferTest = ResourceTest;
+
+// A resource may hold its upstream's memory in a buffer.  That block is not the
+// program's, so only the upstream itself can free it.
+TEST_F(BufferTest, FreesABlockThatAResourceHolds) {
+  const auto upstream = StatisticsResource::Make(Raw());
+  std::optional<Buffer> held;
+  Scripted r(
+      dev(),
+      [&](const MemoryRequest& request) -> absl::StatusOr<void*> {
+        held = Must(Buffer::Allocate(upstream, request.stream, request.bytes));
+        return held->data();
+      },
+      [&](const MemoryReturn&) {
+        held.reset();
+        return absl::OkStatus();
+      });
+  void* const block = Must(r.Allocate(stream(), 64));
+  EXPECT_EQ(upstream->bytes().current, 64);
+  EXPECT_OK(r.Deallocate(stream(), block, 64));
+  EXPECT_EQ(upstream->bytes().current, 0);
+}
 
 TEST_F(BufferTest, OwnsUntilItsEnd) {
   const auto seen = StatisticsResource::Make(Raw());
