@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -184,6 +185,23 @@ TEST(InterprocessEvents, AnExportedOneIsAsked) {
     EXPECT_THAT(event.Query(), StatusIs(absl::StatusCode::kInvalidArgument,
                                         HasSubstr("CUDA_ERROR")));
     EXPECT_TRUE(Must(event.Query()));
+  });
+}
+
+// An event of another process is one of the device's primary context.
+TEST(InterprocessEvents, AnOpenedOneEndsWithItsContext) {
+  Alone([] {
+    const Device device = Must(GetDevice("cuda:0"));
+    EventHandle handle{};
+    std::memset(handle.bytes, 0xff, sizeof(pid_t));  // see stream.cc
+    const Event event = Must(Event::Open(device, handle));
+    const Stream stream = Must(Stream::Create(device));
+    EXPECT_TRUE(Must(event.Query()));
+    EXPECT_OK(event.Record(stream));
+    EXPECT_OK(event.Synchronize());
+    EXPECT_TRUE(Must(event.Query()));
+    MakePrimaryAgain();
+    EXPECT_THAT(event.Query(), kGone);
   });
 }
 

