@@ -192,6 +192,25 @@ def test_the_data_device_is_current_inside():
     assert seen == [1]
 
 
+# E6
+@pytest.mark.parametrize("name", ["__dlpack__", "__dlpack_device__"])
+def test_streams_that_a_refused_producer_leaves_are_restored(name):
+    """Also where the question ends in an exception."""
+    left = devrt.Stream("mtia:0")
+
+    class Producer(MtiaProducer):
+        def leave(self, *_, **__):
+            devrt.set_stream(left)
+            raise ZeroDivisionError
+
+    setattr(Producer, name, Producer.leave)
+    x = devrt.array(host(), device="mtia:0")
+    with devrt.Stream("mtia:0") as s:
+        with pytest.raises(ZeroDivisionError):
+            devrt.from_dlpack(Producer(x))
+        assert devrt.current_stream("mtia:0") is s
+
+
 # E59
 def test_retries_on_type_error():
     x = devrt.array(host(), device="mtia:0")
