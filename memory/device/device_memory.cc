@@ -177,8 +177,13 @@ double GetMemoryFraction(Device device) {
              : GetAllocatorSettings().per_process_memory_fraction;
 }
 
-uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
+absl::StatusOr<uint64_t> AddOutOfMemoryCallback(OutOfMemoryCallback callback) {
   if (internal::IsForkedChild()) return 0;
+  if (callback == nullptr) {
+    return absl::InvalidArgumentError(
+        "AddOutOfMemoryCallback: the callback is empty: pass a function that "
+        "frees what the program can spare");
+  }
   return internal::OutOfMemoryCallbacks::Get().Add(std::move(callback));
 }
 

@@ -123,14 +123,18 @@ DEVRT_EXPORT absl::Status SetMemoryFraction(Device device, double fraction);
 // Returns the value that was set last, unchanged.
 DEVRT_EXPORT double GetMemoryFraction(Device device);
 
-// devrt calls the callbacks when a request finds no room, before it gives
-// anything back to the driver (docs/semantics.md 2.6).  A callback frees what
-// the program can spare, and returns true if the cache is to be searched again.
+// devrt calls the callbacks when no cached block fits a request, before it asks
+// the driver for memory (docs/semantics.md 2.6).  A callback frees what the
+// program can spare, and returns true if the cache is to be searched again.
 // Callbacks run in the order of their registration, on the requesting thread,
-// with no lock held.  A callback may free memory and must not allocate any.  In
-// a forked child no callback is called, and the id is 0.
+// with no lock held.  A callback may free memory and must not allocate any: a
+// request that the cache does not serve is FAILED_PRECONDITION there.  If a
+// callback throws, the request fails with INTERNAL, which names the id, and
+// later callbacks do not run.  In a forked child none runs, and the id is 0.
+//   INVALID_ARGUMENT  the callback is empty
 using OutOfMemoryCallback = std::function<bool(Device device, uint64_t bytes)>;
-DEVRT_EXPORT uint64_t AddOutOfMemoryCallback(OutOfMemoryCallback callback);
+DEVRT_EXPORT absl::StatusOr<uint64_t> AddOutOfMemoryCallback(
+    OutOfMemoryCallback callback);
 DEVRT_EXPORT void RemoveOutOfMemoryCallback(uint64_t id);
 
 // Returns a text for people: for the device and for each stream, the bytes that

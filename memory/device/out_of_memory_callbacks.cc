@@ -2,9 +2,29 @@
 
 #include "memory/device/out_of_memory_callbacks.h"
 
+#include <exception>
+#include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/internal/thread_end.h"
+
 namespace devrt::internal {
+
+namespace {
+
+thread_local bool t_inside = false;  // while a callback runs
+
+absl::Status ThrewError(uint64_t id, Device device, uint64_t bytes,
+                        const std::string& what) {
+  return absl::InternalError(absl::StrCat(
+      "out-of-memory callback ", id, " threw ", what, ": the request of ",
+      bytes, " bytes on ", device.name(),
+      " ends here; catch exceptions in the callback, and return false"));
+}
+
+}  // namespace
 
 OutOfMemoryCallbacks& OutOfMemoryCallbacks::Get() {
   static OutOfMemoryCallbacks* const callbacks = new OutOfMemoryCallbacks;
@@ -26,17 +46,38 @@ void OutOfMemoryCallbacks::Remove(uint64_t id) {
   callbacks_.erase(found);
 }
 
-bool OutOfMemoryCallbacks::Run(Device device, uint64_t bytes) {
+absl::StatusOr<bool> OutOfMemoryCallbacks::Run(Device device, uint64_t bytes) {
   std::map<uint64_t, OutOfMemoryCallback> callbacks;
   {
     MutexLock lock(&mutex_);
     callbacks = callbacks_;
   }
+  t_inside = true;
+  const absl::Cleanup leave = [] { t_inside = false; };
   bool again = false;
   for (const auto& [id, callback] : callbacks) {
-    again = callback(device, bytes) || again;
+    try {
+      again = callback(device, bytes) || again;
+    } catch (const std::exception& e) {
+      return ThrewError(id, device, bytes,
+                        absl::StrCat("an exception (", e.what(), ")"));
+    } catch (...) {
+      PassThreadEnd();
+      return ThrewError(id, device, bytes, "an exception");
+    }
   }
   return again;
+}
+
+absl::Status OutOfMemoryCallbacks::CheckNotInside(Device device,
+                                                  uint64_t bytes) {
+  if (!t_inside) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "an out-of-memory callback asked for ", bytes, " bytes on ",
+      device.name(),
+      ", which the cache does not have: a callback may free memory and must "
+      "not allocate any; allocate what it needs before "
+      "AddOutOfMemoryCallback"));
 }
 
 }  // namespace devrt::internal

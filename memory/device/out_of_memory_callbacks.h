@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <map>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/mutex.h"
@@ -25,8 +27,13 @@ class OutOfMemoryCallbacks {
   uint64_t Add(OutOfMemoryCallback callback) DEVRT_EXCLUDES(mutex_);
   void Remove(uint64_t id) DEVRT_EXCLUDES(mutex_);
   // Calls all in the order of their registration, on this thread.  Returns true
-  // if any of them asks for another search.
-  bool Run(Device device, uint64_t bytes) DEVRT_EXCLUDES(mutex_);
+  // if any of them asks for another search.  A callback that throws ends the
+  // call: INTERNAL.
+  absl::StatusOr<bool> Run(Device device, uint64_t bytes)
+      DEVRT_EXCLUDES(mutex_);
+  // FAILED_PRECONDITION while a callback runs on this thread: a request of a
+  // callback would call the callbacks again, without end.
+  static absl::Status CheckNotInside(Device device, uint64_t bytes);
 
  private:
   Mutex mutex_;

@@ -54,6 +54,8 @@ Recovery::Recovery(DeviceAllocator* allocator, const MemoryRequest& request,
 // ---- The order of the steps -------------------------------------------------
 
 absl::StatusOr<void*> Recovery::Run() {
+  DEVRT_RETURN_IF_ERROR(OutOfMemoryCallbacks::CheckNotInside(
+      Device(allocator_->device()), request_.bytes));
   EndCapturesThatAreOver();
   family_->Poll();
   if (Search(true)) return result_;
@@ -92,10 +94,11 @@ bool Recovery::Search(bool room) {
 
 bool Recovery::SearchAfterCallbacks() {
   // Once for a request, also if its caller asks again.
-  if (round_ != 0 || !OutOfMemoryCallbacks::Get().Run(
-                         Device(allocator_->device()), request_.bytes)) {
-    return false;
-  }
+  if (round_ != 0) return false;
+  const absl::StatusOr<bool> again = OutOfMemoryCallbacks::Get().Run(
+      Device(allocator_->device()), request_.bytes);
+  if (!again.ok()) return Accept(again.status());
+  if (!*again) return false;
   family_->Poll();
   return Search(true);
 }

@@ -72,7 +72,7 @@ struct Made {
     return made;
   }();
   uint64_t callback =
-      AddOutOfMemoryCallback([](Device, uint64_t) { return false; });
+      AddOutOfMemoryCallback([](Device, uint64_t) { return false; }).value();
 };
 
 using Answers = std::vector<std::pair<std::string, absl::Status>>;
@@ -172,7 +172,7 @@ void ExpectNoFigures(Made* m) {
   EXPECT_EQ(GetMemoryFraction(m->device), 1.0);
   EXPECT_EQ(ToString(GetAllocatorSettings()), ToString(AllocatorSettings()));
   EXPECT_THAT(MemoryReport(m->device), HasSubstr("forked child"));
-  EXPECT_EQ(AddOutOfMemoryCallback({}), 0u);
+  EXPECT_EQ(AddOutOfMemoryCallback({}).value(), 0u);
   RemoveOutOfMemoryCallback(m->callback);
 }
 

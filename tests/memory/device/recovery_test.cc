@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@ namespace {
 
 using internal::kMiB;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class MemoryRecovery : public DeviceCacheTest {};
 
@@ -209,8 +211,8 @@ TEST_F(PrivateRecovery, FiguresCountThem) {
 TEST_F(MemoryRecovery, ACallbackMayEndItsThread) {
   Stream s = NewStream();
   char* held = New(s, 200 * kMiB);
-  const uint64_t id = AddOutOfMemoryCallback(
-      [](Device, uint64_t) -> bool { pthread_exit(nullptr); });
+  const uint64_t id = Must(AddOutOfMemoryCallback(
+      [](Device, uint64_t) -> bool { pthread_exit(nullptr); }));
   void* native = Must(s.Native());
   const std::shared_ptr<MemoryResource> resource = ThreadSafeResource(
       LoggingResource(CachingResource(dev()), [](std::string_view) {}));
@@ -242,21 +244,80 @@ TEST_F(MemoryRecovery, ACallbackMayEndItsThread) {
   EXPECT_OK(resource->Deallocate(s, block, kMiB));
 }
 
+TEST_F(MemoryRecovery, ACallbackThatThrowsEndsTheRequest) {
+  Stream s = NewStream();
+  const std::shared_ptr<MemoryResource> resource = CachingResource(dev());
+  const auto statuses = [&] {
+    const StreamGuard guard(s);
+    return std::vector<absl::Status>{
+        AllocateMemory(s, kMiB).status(),
+        Buffer::Allocate(s, kMiB).status(),
+        Buffer::Allocate(resource, s, kMiB).status(),
+        Array::Zeros({1024}, kUInt8, dev()).status(),
+    };
+  };
+  const std::function<void()> throws[] = {
+      [] { throw std::runtime_error("mine"); }, [] { throw 5; }};
+  for (const std::function<void()>& thrower : throws) {
+    bool later_ran = false;
+    const uint64_t id =
+        Must(AddOutOfMemoryCallback([&](Device, uint64_t) -> bool {
+          thrower();
+          return false;
+        }));
+    const uint64_t later = Must(AddOutOfMemoryCallback(
+        [&](Device, uint64_t) { return later_ran = true; }));
+    for (const absl::Status& status : statuses()) {
+      EXPECT_STATUS(
+          status, kInternal,
+          absl::StrCat("out-of-memory callback ", id, " threw an exception"));
+      EXPECT_THAT(std::string(status.message()),
+                  Not(HasSubstr("resource \"caching\"")));
+    }
+    EXPECT_FALSE(later_ran);
+    RemoveOutOfMemoryCallback(id);
+    RemoveOutOfMemoryCallback(later);
+  }
+  EXPECT_EQ(Read().reserved_bytes.all.current, 0);
+  EXPECT_EQ(Read().allocation.all.current, 0);
+  EXPECT_OK(FreeMemory(New(s, kMiB)));
+}
+
+TEST_F(MemoryRecovery, AnEmptyCallbackIsRefused) {
+  EXPECT_STATUS(AddOutOfMemoryCallback(OutOfMemoryCallback()), kInvalidArgument,
+                "AddOutOfMemoryCallback");
+}
+
+TEST_F(MemoryRecovery, ACallbackDoesNotAllocate) {
+  Stream s = NewStream();
+  absl::Status inside;
+  int calls = 0;
+  const uint64_t id = Must(AddOutOfMemoryCallback([&](Device, uint64_t) {
+    if (++calls < 100) inside = AllocateMemory(s, 1024).status();
+    return false;
+  }));
+  EXPECT_OK(FreeMemory(New(s, kMiB)));
+  EXPECT_EQ(calls, 1);
+  EXPECT_STATUS(inside, kFailedPrecondition, "must not allocate any");
+  RemoveOutOfMemoryCallback(id);
+}
+
 TEST_F(MemoryRecovery, CallbacksMakeRoom) {
   Stream s = NewStream();
   char* spare = New(s, 200 * kMiB);
   std::vector<std::string> calls;
-  const uint64_t first = AddOutOfMemoryCallback([&](Device d, uint64_t bytes) {
-    EXPECT_EQ(d, dev());
-    EXPECT_EQ(bytes, 190 * kMiB);
-    calls.push_back("first");
-    return false;
-  });
-  const uint64_t second = AddOutOfMemoryCallback([&](Device, uint64_t) {
+  const uint64_t first =
+      Must(AddOutOfMemoryCallback([&](Device d, uint64_t bytes) {
+        EXPECT_EQ(d, dev());
+        EXPECT_EQ(bytes, 190 * kMiB);
+        calls.push_back("first");
+        return false;
+      }));
+  const uint64_t second = Must(AddOutOfMemoryCallback([&](Device, uint64_t) {
     calls.push_back("second");
     EXPECT_OK(FreeMemory(spare));
     return true;
-  });
+  }));
   char* x = New(s, 190 * kMiB);
   EXPECT_EQ(x, spare);
   EXPECT_EQ(calls, (std::vector<std::string>{"first", "second"}));
