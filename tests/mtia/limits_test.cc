@@ -84,6 +84,10 @@ TEST_F(Sizes, PeekAndPoke) {
                  DEVRT_INVALID_ARGUMENT);
     }
   }
+  ExpectCode(sim().peek(self(), x, nullptr, sizeof *x), DEVRT_INVALID_ARGUMENT);
+  ExpectCode(sim().poke(self(), x, nullptr, sizeof *x), DEVRT_INVALID_ARGUMENT);
+  OK(sim().peek(self(), x, nullptr, 0));
+  OK(sim().poke(self(), x, nullptr, 0));
   EXPECT_EQ(host, 1);
   EXPECT_EQ(Peek(x), 9);
 }

@@ -59,7 +59,8 @@ void Injection::Reset() {
 devrt_status Injection::Arm(const devrt_sim_fault_v1& fault) {
   if (fault.kind > DEVRT_SIM_FAULT_LOST) {
     return RefuseControl("fault kind " + std::to_string(fault.kind) +
-                         " does not exist");
+                         " does not exist: it is 0 (a call), 1 (an operation) "
+                         "or 2 (a lost device)");
   }
   if (devrt_status error = CheckDevice(fault.device)) return error;
   if (fault.native_code == 0 ||

@@ -203,13 +203,25 @@ devrt_status Backend::sim_deadlock_report(char* buffer, uint64_t capacity,
   return CopyText(g_machine->reports.deadlock(), buffer, capacity, size);
 }
 
+namespace {
+
+devrt_status CheckHost(const char* call, const void* host, uint64_t size) {
+  if (host != nullptr || size == 0) return nullptr;
+  return RefuseControl(std::string(call) + " of " + std::to_string(size) +
+                       " bytes: the host pointer is null: pass host memory "
+                       "of that size");
+}
+
+}  // namespace
+
 devrt_status Backend::sim_peek(const void* device_ptr, void* host,
                                uint64_t size) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   std::byte* local = nullptr;
+  if (devrt_status error = CheckHost("peek", host, size)) return error;
   if (devrt_status error = FindLive(device_ptr, size, &local)) return error;
-  std::memcpy(host, local, size);
+  if (size != 0) std::memcpy(host, local, size);
   return nullptr;
 }
 
@@ -218,8 +230,9 @@ devrt_status Backend::sim_poke(void* device_ptr, const void* host,
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   std::byte* local = nullptr;
+  if (devrt_status error = CheckHost("poke", host, size)) return error;
   if (devrt_status error = FindLive(device_ptr, size, &local)) return error;
-  std::memcpy(local, host, size);
+  if (size != 0) std::memcpy(local, host, size);
   return nullptr;
 }
 

@@ -37,6 +37,25 @@ class SimulatorTest : public ::testing::Test {
   static Device dev(int index = 0) { return Must(GetDevice("mtia", index)); }
 };
 
+TEST_F(SimulatorTest, PeekAndPokeNeedHostMemory) {
+  const Stream stream = Must(Stream::Create(dev()));
+  void* block = Must(AllocateMemory(stream, 64));
+  EXPECT_STATUS(sim().Peek(block, nullptr, 64), kInvalidArgument,
+                "peek of 64 bytes: the host pointer is null");
+  EXPECT_STATUS(sim().Poke(block, nullptr, 64), kInvalidArgument,
+                "poke of 64 bytes: the host pointer is null");
+  EXPECT_OK(FreeMemory(block));
+  EXPECT_OK(EmptyCache(dev()));
+}
+
+TEST_F(SimulatorTest, AFaultOfNoKindIsRefusedWithTheChoices) {
+  SimulatedFault fault;
+  fault.kind = static_cast<SimulatedFault::Kind>(9);
+  EXPECT_STATUS(sim().InjectFault(fault), kInvalidArgument,
+                "fault kind 9 does not exist: it is 0 (a call), 1 (an "
+                "operation) or 2 (a lost device)");
+}
+
 TEST_F(SimulatorTest, Configuration) {
   EXPECT_OK(sim().Reset("devices=2,memory=64MiB,seed=7"));
   EXPECT_THAT(Must(sim().Config()),
