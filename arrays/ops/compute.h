@@ -19,11 +19,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "arrays/ops/kernels.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
@@ -38,6 +40,20 @@ absl::Status CheckTarget(const char* call, const Array& target);
 // Returns true if a kernel that writes `out` could change elements of `in`
 // before it reads them: the two share bytes and are not one view.
 bool Interferes(const Array& out, const Array& in);
+// The INVALID_ARGUMENT error for a number that is no index of `rules`, which has
+// the names of the operations.
+template <typename Op, typename Rule, size_t kCount>
+absl::Status NoSuchOperation(const char* call, Op op,
+                             const Rule (&rules)[kCount]) {
+  std::string text =
+      absl::StrCat(call, ": operation ", static_cast<int64_t>(op),
+                   " does not exist: it is ");
+  for (size_t i = 0; i < kCount; ++i) {
+    const char* const mark = i == 0 ? "" : i + 1 == kCount ? " or " : ", ";
+    absl::StrAppend(&text, mark, i, " (", rules[i].name, ")");
+  }
+  return absl::InvalidArgumentError(text);
+}
 // The UNIMPLEMENTED error for a dtype that is for storage only.
 absl::Status NoArithmetic(const char* operation, DType dtype);
 inline absl::Status CheckComputes(const char* operation, DType dtype) {

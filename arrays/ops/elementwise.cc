@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/ops/compute.h"
 #include "devrt/arrays/operations.h"
@@ -41,25 +43,35 @@ struct BinaryRule {
   bool to_bool;  // a comparison or a logical operation
 };
 
+constexpr BinaryRule kBinaryRules[] = {
+    {"add", DEVRT_OP_ADD, Takes::kAll, false},
+    {"subtract", DEVRT_OP_SUB, Takes::kNoBool, false},
+    {"multiply", DEVRT_OP_MUL, Takes::kAll, false},
+    {"divide", DEVRT_OP_DIV, Takes::kAll, false},
+    {"divide_truncated", DEVRT_OP_DIV, Takes::kIntegers, false},
+    {"equal", DEVRT_OP_EQ, Takes::kAll, true},
+    {"not_equal", DEVRT_OP_NE, Takes::kAll, true},
+    {"less", DEVRT_OP_LT, Takes::kNoComplex, true},
+    {"less_equal", DEVRT_OP_LE, Takes::kNoComplex, true},
+    {"greater", DEVRT_OP_GT, Takes::kNoComplex, true},
+    {"greater_equal", DEVRT_OP_GE, Takes::kNoComplex, true},
+    {"logical_and", DEVRT_OP_LOGICAL_AND, Takes::kAll, true},
+    {"logical_or", DEVRT_OP_LOGICAL_OR, Takes::kAll, true},
+    {"maximum", DEVRT_OP_MAXIMUM, Takes::kNoComplex, false},
+    {"minimum", DEVRT_OP_MINIMUM, Takes::kNoComplex, false},
+};
+
+bool Exists(BinaryOp op) {
+  return static_cast<size_t>(op) < std::size(kBinaryRules);
+}
+
 const BinaryRule& RuleOf(BinaryOp op) {
-  static constexpr BinaryRule kRules[] = {
-      {"add", DEVRT_OP_ADD, Takes::kAll, false},
-      {"subtract", DEVRT_OP_SUB, Takes::kNoBool, false},
-      {"multiply", DEVRT_OP_MUL, Takes::kAll, false},
-      {"divide", DEVRT_OP_DIV, Takes::kAll, false},
-      {"divide_truncated", DEVRT_OP_DIV, Takes::kIntegers, false},
-      {"equal", DEVRT_OP_EQ, Takes::kAll, true},
-      {"not_equal", DEVRT_OP_NE, Takes::kAll, true},
-      {"less", DEVRT_OP_LT, Takes::kNoComplex, true},
-      {"less_equal", DEVRT_OP_LE, Takes::kNoComplex, true},
-      {"greater", DEVRT_OP_GT, Takes::kNoComplex, true},
-      {"greater_equal", DEVRT_OP_GE, Takes::kNoComplex, true},
-      {"logical_and", DEVRT_OP_LOGICAL_AND, Takes::kAll, true},
-      {"logical_or", DEVRT_OP_LOGICAL_OR, Takes::kAll, true},
-      {"maximum", DEVRT_OP_MAXIMUM, Takes::kNoComplex, false},
-      {"minimum", DEVRT_OP_MINIMUM, Takes::kNoComplex, false},
-  };
-  return kRules[static_cast<size_t>(op)];
+  return kBinaryRules[static_cast<size_t>(op)];
+}
+
+absl::Status CheckExists(BinaryOp op) {
+  if (ABSL_PREDICT_TRUE(Exists(op))) return absl::OkStatus();
+  return internal::NoSuchOperation("Apply", op, kBinaryRules);
 }
 
 bool IsLogical(BinaryOp op) {
@@ -265,13 +277,18 @@ struct UnaryRule {
   uint32_t op;
 };
 
+constexpr UnaryRule kUnaryRules[] = {
+    {"negative", DEVRT_OP_NEG},
+    {"absolute", DEVRT_OP_ABS},
+    {"logical_not", DEVRT_OP_LOGICAL_NOT},
+};
+
+bool Exists(UnaryOp op) {
+  return static_cast<size_t>(op) < std::size(kUnaryRules);
+}
+
 const UnaryRule& RuleOf(UnaryOp op) {
-  static constexpr UnaryRule kRules[] = {
-      {"negative", DEVRT_OP_NEG},
-      {"absolute", DEVRT_OP_ABS},
-      {"logical_not", DEVRT_OP_LOGICAL_NOT},
-  };
-  return kRules[static_cast<size_t>(op)];
+  return kUnaryRules[static_cast<size_t>(op)];
 }
 
 DType ResultOf(UnaryOp op, DType dtype) {
@@ -283,17 +300,25 @@ DType ResultOf(UnaryOp op, DType dtype) {
 
 }  // namespace
 
-const char* ToString(UnaryOp op) { return RuleOf(op).name; }
-const char* ToString(BinaryOp op) { return RuleOf(op).name; }
+const char* ToString(UnaryOp op) {
+  return Exists(op) ? RuleOf(op).name : "unknown";
+}
+const char* ToString(BinaryOp op) {
+  return Exists(op) ? RuleOf(op).name : "unknown";
+}
 
 absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
                                  const Operand& b) {
+  DEVRT_RETURN_IF_ERROR(CheckExists(op));
   DEVRT_ASSIGN_OR_RETURN(DType dtype, ComputingType(op, Term(a), Term(b)));
   return RuleOf(op).to_bool ? kBool : dtype;
 }
 
 absl::StatusOr<Array> Apply(UnaryOp op, const Array& x, const Array* out,
                             CallSite site) {
+  if (ABSL_PREDICT_FALSE(!Exists(op))) {
+    return internal::NoSuchOperation("Apply", op, kUnaryRules);
+  }
   const UnaryRule& rule = RuleOf(op);
   Inputs inputs(rule.name, site);
   DEVRT_RETURN_IF_ERROR(inputs.Note(x));
@@ -309,6 +334,7 @@ namespace {
 
 absl::Status ApplyTo(const Result& result, BinaryOp op, const Term& a,
                      const Term& b, CallSite site) {
+  DEVRT_RETURN_IF_ERROR(CheckExists(op));
   const BinaryRule& rule = RuleOf(op);
   DEVRT_ASSIGN_OR_RETURN(const DType dtype, ComputingType(op, a, b));
   Inputs inputs(rule.name, site);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
 #include "arrays/ops/compute.h"
@@ -21,15 +23,14 @@ struct Rule {
   uint32_t op;
 };
 
-const Rule& RuleOf(ReduceOp op) {
-  static constexpr Rule kRules[] = {
-      {"sum", DEVRT_REDUCE_SUM},  {"prod", DEVRT_REDUCE_PROD},
-      {"min", DEVRT_REDUCE_MIN},  {"max", DEVRT_REDUCE_MAX},
-      {"mean", DEVRT_REDUCE_SUM}, {"any", DEVRT_REDUCE_ANY},
-      {"all", DEVRT_REDUCE_ALL},
-  };
-  return kRules[static_cast<size_t>(op)];
-}
+constexpr Rule kRules[] = {
+    {"sum", DEVRT_REDUCE_SUM},  {"prod", DEVRT_REDUCE_PROD},
+    {"min", DEVRT_REDUCE_MIN},  {"max", DEVRT_REDUCE_MAX},
+    {"mean", DEVRT_REDUCE_SUM}, {"any", DEVRT_REDUCE_ANY},
+    {"all", DEVRT_REDUCE_ALL},
+};
+
+bool Exists(ReduceOp op) { return static_cast<size_t>(op) < std::size(kRules); }
 
 // The axes that are reduced, and the shape of the result.
 struct Axes {
@@ -231,11 +232,16 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
 
 }  // namespace
 
-const char* ToString(ReduceOp op) { return RuleOf(op).name; }
+const char* ToString(ReduceOp op) {
+  return Exists(op) ? kRules[static_cast<size_t>(op)].name : "unknown";
+}
 
 absl::StatusOr<Array> Reduce(ReduceOp op, const Array& x,
                              const ReduceOptions& options, CallSite site) {
-  const Rule& rule = RuleOf(op);
+  if (ABSL_PREDICT_FALSE(!Exists(op))) {
+    return internal::NoSuchOperation("Reduce", op, kRules);
+  }
+  const Rule& rule = kRules[static_cast<size_t>(op)];
   internal::Inputs inputs(rule.name, site);
   DEVRT_RETURN_IF_ERROR(inputs.Note(x));
   DEVRT_RETURN_IF_ERROR(internal::CheckReduce(inputs.device(), rule.name));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/arrays/arrays_fixture.h"
 #include "tests/support/spy_backend.h"
 
@@ -51,6 +52,29 @@ TEST_F(Refusals, PlainHostMemory) {
   EXPECT_STATUS(Sum(host), kUnimplemented, "To(device)");
   EXPECT_STATUS(Where(host, 1, 2), kUnimplemented, "To(device)");
   EXPECT_STATUS(AddInto(host, Ones({2}), 1), kUnimplemented, "To(device)");
+}
+
+TEST_F(Refusals, OperationsThatDoNotExist) {
+  const Array x = Ones({2});
+  for (const int bad : {15, -1, 1'000'000'000}) {
+    const auto op = static_cast<BinaryOp>(bad);
+    const auto refused = StatusIs(
+        absl::StatusCode::kInvalidArgument,
+        AllOf(HasSubstr(absl::StrCat("Apply: operation ", bad)),
+              HasSubstr("it is 0 (add), "), HasSubstr(" or 14 (minimum)")));
+    EXPECT_THAT(Apply(op, x, x), refused);
+    EXPECT_THAT(Apply(op, Operand(x), Operand(1)), refused);
+    EXPECT_THAT(ApplyInto(op, x, x, x), refused);
+    EXPECT_THAT(ResultType(op, x, x), refused);
+    EXPECT_STREQ(ToString(op), "unknown");
+  }
+  EXPECT_STATUS(Apply(static_cast<UnaryOp>(3), x), kInvalidArgument,
+                "Apply: operation 3 does not exist: it is 0 (negative), "
+                "1 (absolute) or 2 (logical_not)");
+  EXPECT_STREQ(ToString(static_cast<UnaryOp>(3)), "unknown");
+  EXPECT_STATUS(Reduce(static_cast<ReduceOp>(7), x), kInvalidArgument,
+                "Reduce: operation 7 does not exist: it is 0 (sum), ");
+  EXPECT_STREQ(ToString(static_cast<ReduceOp>(7)), "unknown");
 }
 
 TEST_F(Refusals, NumbersAlone) {
