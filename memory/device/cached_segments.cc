@@ -28,7 +28,7 @@ bool CachedSegments::ReleaseUnless(const std::atomic<bool>* kept,
   if (segment.pages != 0) {
     expandable_->Free(segment.pool, segment.run());
   } else {
-    source_->Free(segment.segment);
+    source_->Free(segment.segment, StreamId(segment.pool->serial()));
   }
   return true;
 }
@@ -50,9 +50,12 @@ void CachedSegments::ReleaseAtEnd() {
 }
 
 void CachedSegments::ForgetAll() {
-  std::vector<Segment*> left;
-  for (BlockPool* pool : pools_->All()) pool->RemoveAll(&left);
-  for (Segment* segment : left) source_->Forget(segment);
+  for (BlockPool* pool : pools_->All()) {
+    std::vector<Segment*> left;
+    pool->RemoveAll(&left);
+    const uint64_t stream = StreamId(pool->serial());
+    for (Segment* segment : left) source_->Forget(segment, stream);
+  }
 }
 
 }  // namespace devrt::internal

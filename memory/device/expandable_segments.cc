@@ -167,7 +167,8 @@ void ExpandableSegments::UndoMap(const PageRun& run) {
   budget_->Release(run.bytes() - kept);
 }
 
-absl::StatusOr<bool> ExpandableSegments::Map(const PageRun& run) {
+absl::StatusOr<bool> ExpandableSegments::Map(const PageRun& run,
+                                             uint64_t stream) {
   const uint64_t bytes = run.bytes();
   if (!budget_->Reserve(bytes)) return false;
   for (uint32_t i = 0; i < run.count; ++i) {
@@ -185,7 +186,8 @@ absl::StatusOr<bool> ExpandableSegments::Map(const PageRun& run) {
   }
   ledger_->CountReserved(RowOf(run.segment), static_cast<int64_t>(bytes));
   ledger_->num_device_alloc.fetch_add(run.count, std::memory_order_relaxed);
-  source_->AddToHistory(MemoryAction::kSegmentMap, run.address(), bytes);
+  source_->AddToHistory(MemoryAction::kSegmentMap, run.address(), bytes,
+                        stream);
   reports_->Carve(run.address(), bytes);
   return true;
 }
@@ -193,7 +195,8 @@ absl::StatusOr<bool> ExpandableSegments::Map(const PageRun& run) {
 void ExpandableSegments::Free(BlockPool* pool, const PageRun& run) {
   const uint64_t bytes = run.bytes();
   reports_->Uncarve(run.address(), bytes);
-  source_->AddToHistory(MemoryAction::kSegmentUnmap, run.address(), bytes);
+  source_->AddToHistory(MemoryAction::kSegmentUnmap, run.address(), bytes,
+                        StreamId(pool->serial()));
   const uint64_t gone = bytes - Unmap(run);
   ledger_->num_device_free.fetch_add(
       static_cast<int64_t>(gone / run.page_bytes()), std::memory_order_relaxed);

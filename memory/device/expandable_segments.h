@@ -47,8 +47,9 @@ class ExpandableSegments {
   absl::StatusOr<Segment*> ReserveAddresses(bool small);
   // Gives the addresses of a segment back that has no page and no pool.
   void ReleaseAddresses(Segment* segment);
-  // Puts memory behind a run of busy pages.  False if there is no room.
-  absl::StatusOr<bool> Map(const PageRun& run);
+  // Puts memory behind a run of busy pages, for the stream with the id
+  // `stream`.  False if there is no room.
+  absl::StatusOr<bool> Map(const PageRun& run, uint64_t stream);
   // Gives the memory of a run of busy pages of `pool` back to the driver.
   void Free(BlockPool* pool, const PageRun& run);
 

@@ -152,8 +152,9 @@ bool Recovery::Grow() {
 
 absl::StatusOr<void*> Recovery::GrowBySegment() {
   const Moves::Scope moves(family_->moves());
-  absl::StatusOr<Segment*> fresh = allocator_->source().Allocate(
-      segment_bytes_, IsSmall(wanted_.size), request_.site);
+  absl::StatusOr<Segment*> fresh =
+      allocator_->source().Allocate(segment_bytes_, IsSmall(wanted_.size),
+                                    request_.stream.id(), request_.site);
   if (!fresh.ok()) return fresh.status();
   if (*fresh == nullptr) return nullptr;
   return allocator_->search().FindOwn(request_.stream, wanted_, *fresh);
@@ -192,7 +193,8 @@ absl::StatusOr<void*> Recovery::GrowByPages() {
                            ReservePages(pool, &run, &no_addresses));
     if (no_addresses) return GrowBySegment();
     if (!reserved) return nullptr;
-    const absl::StatusOr<bool> mapped = expandable.Map(run);
+    const absl::StatusOr<bool> mapped =
+        expandable.Map(run, request_.stream.id());
     if (!mapped.ok() || !*mapped) {
       if (pool->pages().End(run)) expandable.ReleaseAddresses(run.segment);
       if (!mapped.ok()) return mapped.status();

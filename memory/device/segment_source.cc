@@ -27,6 +27,7 @@ bool IsOversize(uint64_t size) {
 }  // namespace
 
 absl::StatusOr<Segment*> SegmentSource::Allocate(uint64_t size, bool small,
+                                                 uint64_t stream,
                                                  CallSite site) {
   // Counts as alive before the gate is read, as raw memory does (C98).
   const LiveCount live(device_);
@@ -47,13 +48,13 @@ absl::StatusOr<Segment*> SegmentSource::Allocate(uint64_t size, bool small,
     if (absl::IsResourceExhausted(status)) return nullptr;
     return status;
   }
-  absl::StatusOr<Segment*> segment = Adopt(pointer, size, small);
+  absl::StatusOr<Segment*> segment = Adopt(pointer, size, small, stream);
   if (!segment.ok()) budget_->Release(size);
   return segment;
 }
 
 absl::StatusOr<Segment*> SegmentSource::Adopt(void* pointer, uint64_t size,
-                                              bool small) {
+                                              bool small, uint64_t stream) {
   absl::StatusOr<Segment*> entered = Register(pointer, size, small, "alloc");
   if (!entered.ok()) {
     // Memory that breaks the contract is not freed: it may be another block's.
@@ -67,7 +68,7 @@ absl::StatusOr<Segment*> SegmentSource::Adopt(void* pointer, uint64_t size,
   segment->oversize = IsOversize(size);
   ledger_->CountSegment(RowOf(small), static_cast<int64_t>(size),
                         segment->oversize);
-  AddToHistory(MemoryAction::kSegmentAlloc, pointer, size);
+  AddToHistory(MemoryAction::kSegmentAlloc, pointer, size, stream);
   ledger_->num_device_alloc.fetch_add(1, std::memory_order_relaxed);
   reports_->Carve(pointer, size);
   return segment;
@@ -118,24 +119,24 @@ void SegmentSource::Unregister(Segment* segment) {
   Segment::Recycle(segment);
 }
 
-void SegmentSource::Forget(Segment* segment) {
+void SegmentSource::Forget(Segment* segment, uint64_t stream) {
   const uint64_t size = segment->mapped;
   const Row row = RowOf(segment->small);
   if (segment->expandable()) {
     ledger_->CountReserved(row, -static_cast<int64_t>(size));
   } else {
-    AddToHistory(MemoryAction::kSegmentFree, segment->address(), size);
+    AddToHistory(MemoryAction::kSegmentFree, segment->address(), size, stream);
     ledger_->CountSegment(row, -static_cast<int64_t>(size), segment->oversize);
   }
   budget_->Release(size);
   Unregister(segment);
 }
 
-void SegmentSource::Free(Segment* segment) {
+void SegmentSource::Free(Segment* segment, uint64_t stream) {
   void* const pointer = segment->address();
   const uint64_t size = segment->bytes();
   // Before the driver's free, which may give the addresses to another thread.
-  Forget(segment);
+  Forget(segment, stream);
   reports_->Uncarve(pointer, size);
   absl::Status status;
   {
@@ -151,11 +152,10 @@ void SegmentSource::Free(Segment* segment) {
   }
 }
 
-// Segments belong to the device: their events name no stream.
 void SegmentSource::AddToHistory(MemoryAction action, const void* pointer,
-                                 uint64_t bytes) const {
+                                 uint64_t bytes, uint64_t stream) const {
   HistoryRing* const history = ledger_->history();
-  if (history != nullptr) history->Add(action, pointer, bytes, 0, 0);
+  if (history != nullptr) history->Add(action, pointer, bytes, stream, 0);
 }
 
 }  // namespace devrt::internal

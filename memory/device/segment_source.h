@@ -39,12 +39,14 @@ class SegmentSource {
   SegmentSource& operator=(const SegmentSource&) = delete;
 
   // A segment of the driver's memory, of no pool; nullptr if the budget or the
-  // driver has no room.
-  absl::StatusOr<Segment*> Allocate(uint64_t size, bool small, CallSite site);
+  // driver has no room.  The history names `stream`, here and below: the id of
+  // the stream that the segment is for.
+  absl::StatusOr<Segment*> Allocate(uint64_t size, bool small, uint64_t stream,
+                                    CallSite site);
   // Gives a segment back to the driver that is of no pool any more.
-  void Free(Segment* segment);
+  void Free(Segment* segment, uint64_t stream);
   // Removes a segment from maps and figures: its memory is gone.
-  void Forget(Segment* segment);
+  void Forget(Segment* segment, uint64_t stream);
 
   // A segment over `size` bytes at `pointer` from the backend's function
   // `call`, in the maps and not counted.
@@ -53,12 +55,13 @@ class SegmentSource {
   // Takes a segment out of the maps.
   void Unregister(Segment* segment);
   // Adds an event of a segment to the history, if that is on.
-  void AddToHistory(MemoryAction action, const void* pointer,
-                    uint64_t bytes) const;
+  void AddToHistory(MemoryAction action, const void* pointer, uint64_t bytes,
+                    uint64_t stream) const;
 
  private:
   // Memory that the driver gave becomes a segment.
-  absl::StatusOr<Segment*> Adopt(void* pointer, uint64_t size, bool small);
+  absl::StatusOr<Segment*> Adopt(void* pointer, uint64_t size, bool small,
+                                 uint64_t stream);
 
   DeviceRecord* const device_;
   DeviceAllocator* const allocator_;

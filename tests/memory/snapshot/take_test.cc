@@ -128,6 +128,9 @@ TEST_F(SnapshotTest, HistoryInOrderWithSites) {
   EXPECT_NE(s.sites[alloc.site].file.find("take_test.cc"), std::string::npos);
   EXPECT_EQ(s.sites[alloc.site].line, line);
   EXPECT_EQ(s.events[4].bytes, uint64_t{1} << 50);
+  for (const size_t segment_event : {0u, 5u}) {
+    EXPECT_EQ(s.events[segment_event].stream, StreamRef(stream).id());
+  }
   ASSERT_TRUE(RecordMemoryHistory(dev(), std::nullopt).ok());
   EXPECT_TRUE(Take().events.empty());
 }
