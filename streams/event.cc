@@ -275,6 +275,7 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
 }
 
 Event& Event::operator=(Event&& other) noexcept {
+  if (this == &other) return *this;
   Event old(std::move(*this));
   ref_ = std::exchange(other.ref_, other.ref_.MovedFrom());
   return *this;

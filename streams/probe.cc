@@ -74,6 +74,7 @@ absl::StatusOr<Flag> Flag::Create(Device device) {
 }
 
 Flag& Flag::operator=(Flag&& other) noexcept {
+  if (this == &other) return *this;
   Flag old(std::move(*this));
   device_ = other.device_;
   flag_ = std::exchange(other.flag_, nullptr);

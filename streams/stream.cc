@@ -210,6 +210,7 @@ absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
 }
 
 Stream& Stream::operator=(Stream&& other) noexcept {
+  if (this == &other) return *this;
   Stream old(std::move(*this));
   ref_ = std::exchange(other.ref_, other.ref_.MovedFrom());
   return *this;

@@ -143,6 +143,26 @@ TEST_F(Moved, MovedEventKeepsEveryAttribute) {
   EXPECT_OK(many.front().Synchronize());
 }
 
+TEST_F(Moved, AMoveToItselfChangesNothing) {
+  Stream stream = NewStream();
+  Event event = NewEvent();
+  Flag flag = NewFlag();
+  const StreamRef before = stream;
+  const EventRef event_before = event;
+  Stream* const same_stream = &stream;  // hides the move from the compiler
+  Event* const same_event = &event;
+  Flag* const same_flag = &flag;
+  stream = std::move(*same_stream);
+  event = std::move(*same_event);
+  flag = std::move(*same_flag);
+  EXPECT_EQ(stream.ref(), before);
+  EXPECT_EQ(event.ref(), event_before);
+  EXPECT_OK(flag.WaitOn(stream));
+  EXPECT_OK(event.Record(stream));
+  EXPECT_OK(flag.Set());
+  EXPECT_OK(event.Synchronize());
+}
+
 // Of a stream too: one that is borrowed stays so.
 // F11
 TEST_F(Moved, MovedExternalStreamIsNotDestroyed) {
