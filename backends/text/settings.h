@@ -121,7 +121,8 @@ inline std::optional<size_t> TypingDistance(std::string_view text,
 
 // `keys` is a table whose entries have a `name`.
 template <typename Keys>
-std::string UnknownSetting(const Setting& setting, const Keys& keys) {
+std::string UnknownSetting(const Setting& setting, char mark,
+                           const Keys& keys) {
   std::string nearest;
   std::string all;
   std::optional<size_t> least;
@@ -135,6 +136,11 @@ std::string UnknownSetting(const Setting& setting, const Keys& keys) {
   }
   std::string text = "unknown key " + QuotedSetting(setting.key);
   text += " at character " + std::to_string(setting.at + 1) + "; ";
+  const char other = mark == '=' ? ':' : '=';
+  if (!setting.value && setting.key.find(other) != setting.key.npos) {
+    text += std::string("write KEY") + mark + "VALUE, with '" + mark +
+            "' and not '" + other + "'; ";
+  }
   if (least) text += "did you mean \"" + nearest + "\"? ";
   return text + "the keys are " + all;
 }

@@ -270,7 +270,7 @@ absl::Status Read(const Setting& setting, AllocatorSettings* s) {
       std::find_if(std::begin(kKeys), std::end(kKeys),
                    [&setting](const Key& k) { return setting.key == k.name; });
   if (key == std::end(kKeys)) {
-    return Mistake(internal::UnknownSetting(setting, kKeys));
+    return Mistake(internal::UnknownSetting(setting, kMark, kKeys));
   }
   if (!setting.value) {
     return Mistake(internal::MissingValue(setting, kMark, key->choices));

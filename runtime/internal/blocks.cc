@@ -18,8 +18,9 @@ absl::Status CheckRequest(const DeviceRecord* device, uint64_t bytes,
   if (InHostFunction()) return HostFunctionError(call);
   if (!IsOpen(device)) return ClosedError(device);
   if ((alignment & (alignment - 1)) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("alignment ", alignment, " is not a power of two"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        call, ": alignment ", alignment,
+        " is not a power of two: pass one, or 0 for the device's own"));
   }
   if (bytes < kTooManyBytes) return absl::OkStatus();
   OutOfMemoryInfo info;

@@ -18,13 +18,20 @@ namespace devrt::internal {
 
 namespace {
 
-absl::Status OutOfBounds(const char* side, const void* ptr, uint64_t bytes,
+// One side of an operation, for errors: {"copy", "source"}.
+struct Side {
+  const char* call;
+  const char* name;
+};
+
+absl::Status OutOfBounds(const Side& side, const void* ptr, uint64_t bytes,
                          const void* base, uint64_t size) {
   const uint64_t offset =
       static_cast<const char*>(ptr) - static_cast<const char*>(base);
-  return absl::InvalidArgumentError(absl::StrCat(
-      side, " [", Hex(ptr), ", +", bytes, ") leaves its allocation: ",
-      size - offset, " bytes remain at offset ", offset, " of ", size));
+  return absl::InvalidArgumentError(
+      absl::StrCat(side.call, ": ", side.name, " [", Hex(ptr), ", +", bytes,
+                   ") leaves its allocation: ", size - offset,
+                   " bytes remain at offset ", offset, " of ", size));
 }
 
 // The error for memory of a caching allocator in which no block is live.
@@ -38,7 +45,7 @@ absl::Status NotAllocated(const std::string& what, const void* ptr) {
 
 // Fills `operand` for memory that devrt did not allocate, if the backend knows
 // the memory.
-absl::Status AskBackend(DeviceRecord* stream_device, const char* side,
+absl::Status AskBackend(DeviceRecord* stream_device, const Side& side,
                         Operand* operand) {
   BackendRecord* backend = stream_device->backend;
   if ((backend->capabilities & DEVRT_CAP_POINTER_INFO) == 0) {
@@ -72,20 +79,24 @@ absl::Status AskBackend(DeviceRecord* stream_device, const char* side,
 }
 
 // Finds where the memory of `operand` lies.  `side` names it in errors.
-absl::Status Resolve(DeviceRecord* stream_device, const char* side,
+absl::Status Resolve(DeviceRecord* stream_device, const Side& side,
                      Operand* operand) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(operand->data);
   if (operand->data == nullptr || first + operand->bytes < first) {
     return absl::InvalidArgumentError(absl::StrCat(
-        side, " [", Hex(operand->data), ", +", operand->bytes, ") is ",
-        operand->data == nullptr ? "null" : "beyond the address space"));
+        side.call, ": ", side.name, " [", Hex(operand->data), ", +",
+        operand->bytes, ") is ",
+        operand->data == nullptr
+            ? "null: pass memory, or 0 bytes"
+            : "beyond the address space: check the number of bytes"));
   }
   bool in_cache = false;
   const std::optional<AllocationRange> own =
       FindAllocation(operand->data, &in_cache);
   if (!own.has_value()) {
     if (in_cache) {
-      return NotAllocated(absl::StrCat("the ", side), operand->data);
+      return NotAllocated(absl::StrCat(side.call, ": the ", side.name),
+                          operand->data);
     }
     return AskBackend(stream_device, side, operand);
   }
@@ -165,8 +176,10 @@ absl::Status RouteCopy(DeviceRecord* stream_device, void* dst, const void* src,
   route->dst.data = dst;
   route->src.data = const_cast<void*>(src);
   route->dst.bytes = route->src.bytes = bytes;
-  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "target", &route->dst));
-  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "source", &route->src));
+  DEVRT_RETURN_IF_ERROR(
+      Resolve(stream_device, {"copy", "target"}, &route->dst));
+  DEVRT_RETURN_IF_ERROR(
+      Resolve(stream_device, {"copy", "source"}, &route->src));
   if (kind != CopyKind::kInfer && kind != DirectionOf(route->dst, route->src)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "copy is said to be ", Name(kind), ", but from ", Hex(src), " to ",
@@ -204,7 +217,7 @@ absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
   Operand target;
   target.data = dst;
   target.bytes = bytes;
-  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, "target", &target));
+  DEVRT_RETURN_IF_ERROR(Resolve(stream_device, {"fill", "target"}, &target));
   const bool on_device = target.on_device();
   if (on_device && (target.device == stream_device ||
                     MayAccess(stream_device, target.device))) {

@@ -340,7 +340,7 @@ bool AssignAll(std::string_view text, bool profile, Config* config,
   while (const std::optional<Setting> setting = reader.Next()) {
     const size_t index = IndexOf(setting->key);
     if (index == kKeyCount) {
-      *error = internal::UnknownSetting(*setting, kKeys);
+      *error = internal::UnknownSetting(*setting, kMark, kKeys);
     } else if ((index == kProfileKey) == profile) {
       *error = Assign(*setting, index, config, given);
     }

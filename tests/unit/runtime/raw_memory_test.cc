@@ -78,7 +78,8 @@ TEST_F(RawMemoryTest, ZeroBytes) {
 TEST_F(RawMemoryTest, Alignment) {
   for (uint64_t bad : {uint64_t{3}, uint64_t{48}, ~uint64_t{0}}) {
     EXPECT_THAT(Allocate(device_, 8, bad),
-                StatusIs(kInvalid, HasSubstr("is not a power of two")));
+                StatusIs(kInvalid, AllOf(HasSubstr("Allocate: alignment"),
+                                         HasSubstr("is not a power of two"))));
   }
   void* block = Must(Allocate(device_, 8, 4096));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 4096, 0u);

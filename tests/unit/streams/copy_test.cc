@@ -371,7 +371,9 @@ TEST_F(CopyArguments, RangesThatLeaveAnAllocation) {
   EXPECT_STATUS(FillAsync(s, x.ptr() + 1, 0, kBytes), kInvalidArgument,
                 "leaves its allocation");
   EXPECT_STATUS(CopyAsync(s, nullptr, host.data(), 8), kInvalidArgument,
-                "null");
+                "copy: target [0x0, +8) is null: pass memory, or 0 bytes");
+  EXPECT_STATUS(FillAsync(s, nullptr, 0, 8), kInvalidArgument,
+                "fill: target [0x0, +8) is null: pass memory, or 0 bytes");
   EXPECT_STATUS(CopyAsync(s, x.ptr(), host.data(), ~uint64_t{0} - 4),
                 kInvalidArgument, "");
   EXPECT_TRUE(*s.Query());  // nothing was submitted

@@ -44,11 +44,15 @@ TEST(Settings, CommasInBracketsBelongToTheValue) {
 }
 
 TEST(Settings, MessagesSayWhatHelps) {
-  EXPECT_EQ(UnknownSetting({"sede", "7", 4}, kKeys),
+  EXPECT_EQ(UnknownSetting({"sede", "7", 4}, '=', kKeys),
             "unknown key \"sede\" at character 5; did you mean \"seed\"? the "
             "keys are memory, seed, priorities");
-  EXPECT_EQ(UnknownSetting({"colour", "7"}, kKeys),
+  EXPECT_EQ(UnknownSetting({"colour", "7"}, '=', kKeys),
             "unknown key \"colour\" at character 1; the keys are memory, seed, "
+            "priorities");
+  EXPECT_EQ(UnknownSetting({"seed=7", std::nullopt}, ':', kKeys),
+            "unknown key \"seed=7\" at character 1; write KEY:VALUE, with ':' "
+            "and not '='; did you mean \"seed\"? the keys are memory, seed, "
             "priorities");
   EXPECT_EQ(MissingValue({"seed", std::nullopt}, '=', "a number"),
             "key \"seed\" has no value: write seed=VALUE, where VALUE is a "
