@@ -11,13 +11,13 @@
 // device, a context of another library, or none (C96, C107).  Guards of several
 // backends and devices may be nested.  Guards must be destroyed in the reverse
 // order of construction, each on the thread that made it.  A guard that is
-// destroyed out of order is logged.  A guard that is destroyed on another
-// thread, or inside a host function, is logged and restores nothing.
+// destroyed out of order is logged and restores what it found; on another
+// thread, or inside a host function, it is logged and restores nothing.
 //
-// A guard takes a Device, which always names a device.  It fails if the device
-// is lost, after Shutdown, in a forked child, and inside a host function, where
-// no device can be made current (C42).  Then nothing changes and status() says
-// why.
+// A guard takes a Device, which always names a device.  It fails if a call has
+// found the device lost, after Shutdown, in a forked child, and inside a host
+// function, where no device can be made current (C42).  Then nothing changes
+// and status() says why.
 //
 // A guard is not movable, because what a guard restores belongs to its place
 // among the other guards of its thread.  With a move assignment this would

@@ -4,7 +4,7 @@
 // them.
 //
 //   absl::StatusOr<devrt::Backend> mtia = devrt::GetBackend("mtia");
-//   if (!mtia.ok()) LogError(mtia.status());     // says every path it tried
+//   if (!mtia.ok()) return mtia.status();        // says every path it tried
 //   for (devrt::Device d : mtia->devices()) Use(d);
 //
 // A backend is a plugin: a shared library behind the C ABI of

@@ -89,7 +89,7 @@ struct SimulatedOp {
   std::vector<std::pair<uint64_t, uint64_t>> dependencies;
 };
 
-// A fault to inject.
+// A fault to inject.  AllocateMemory's recovery calls a failed "alloc" again.
 struct SimulatedFault {
   enum class Kind : uint32_t {
     kApi = DEVRT_SIM_FAULT_API,        // one call fails

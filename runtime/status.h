@@ -80,7 +80,7 @@ DEVRT_EXPORT void SetOutOfMemoryInfo(absl::Status* status,
     if (!devrt_status_.ok()) return devrt_status_; \
   } while (false)
 
-// Assigns the value of a StatusOr expression or returns its status.
+// Assigns a StatusOr's value or returns its status.  At most once on a line.
 #define DEVRT_ASSIGN_OR_RETURN(lhs, expr) \
   DEVRT_ASSIGN_OR_RETURN_IMPL_(           \
       DEVRT_STATUS_CONCAT_(devrt_statusor_, __LINE__), lhs, expr)

@@ -14,9 +14,9 @@
 //                          devrt::GetCudaStream(stream));
 //
 // A number says neither which device the stream is of nor who owns it.  devrt
-// asks the driver for the device.  0, 1 and 2 name default streams: of the
-// device in the options, or else of the current device.  devrt never destroys
-// the native stream; `owner` keeps it alive (E37).
+// asks the driver for the device.  0 names a default stream, on cuda 1 and 2
+// too: of the device in the options, or else of the current device.  devrt
+// never destroys the native stream; `owner` keeps it alive (E37).
 //
 // Threads: any.
 
@@ -57,8 +57,8 @@ struct AdoptOptions {
   // native stream: exports, interfaces, RecordUse, deallocation streams.
   // Pending work of the stream does not keep the owner.
   std::shared_ptr<void> owner;
-  // The device that the driver must name for the stream; for 0, 1 and 2 the
-  // device whose default stream is meant.
+  // The device that the driver must name for the stream; for the number of a
+  // default stream the device whose default stream is meant.
   std::optional<Device> device;
   // The backend of the handle if no device is given.  Empty: cuda, or else the
   // only backend that is open.
@@ -69,7 +69,7 @@ struct AdoptOptions {
 // id.
 //   INVALID_ARGUMENT  the number is negative; the stream is of another device
 //                     than `options.device`; no device of the backend takes it;
-//                     1 or 2 on a backend other than cuda
+//                     1 or 2 on hip
 //   NOT_FOUND         there is no such backend
 //   UNIMPLEMENTED     the backend adopts no streams, or cannot tell which
 //                     device the handle belongs to: name the device

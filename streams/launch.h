@@ -7,7 +7,7 @@
 //                          [=](const devrt::LaunchContext& k) {
 //       if (k.on_host()) {                       // mtia: this is the kernel
 //         float* p = k.Local(x, n);
-//         for (size_t i = 0; i < n; ++i) p[i] *= f;
+//         for (size_t i = 0; p != nullptr && i < n; ++i) p[i] *= f;
 //       } else {                                 // cuda, hip: enqueue it
 //         LaunchScaleKernel(k.native_stream(), x, n, f);
 //       }

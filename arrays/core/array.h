@@ -57,8 +57,8 @@
 // Errors: INVALID_ARGUMENT (shapes, axes, dtypes, devices, read-only targets),
 // UNIMPLEMENTED (the backend lacks "devrt.elementwise/0", or the operation
 // lacks the dtype), RESOURCE_EXHAUSTED (memory), FAILED_PRECONDITION (inside a
-// host function, after Shutdown, in a forked child), and the errors of earlier
-// work on the device.  A call that fails has changed nothing.
+// host function, in a forked child, after Shutdown but for plain host memory),
+// and the errors of earlier work.  A call that fails has changed nothing.
 
 #ifndef DEVRT_ARRAYS_CORE_ARRAY_H_
 #define DEVRT_ARRAYS_CORE_ARRAY_H_

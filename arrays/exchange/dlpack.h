@@ -23,7 +23,8 @@
 // succeeds.  If it fails the tensor stays the caller's, who has to release it,
 // also one of a foreign major version: `deleter` is valid in all versions.
 // FromDLPack calls nothing of such a tensor.  A tensor that devrt exported
-// comes back as an array over the original memory.
+// comes back as an array over the original memory.  A deleter that throws ends
+// the process.
 //
 // Order.  An export makes the consumer's stream wait, by events, for the
 // pending uses of other streams; if there are none it calls no backend.  When

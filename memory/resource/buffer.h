@@ -38,7 +38,7 @@ class DEVRT_EXPORT Buffer {
   // AllocateMemory.
   static absl::StatusOr<Buffer> Allocate(StreamRef stream, uint64_t bytes,
                                          CallSite site = CallSite::Here());
-  // Allocates from `resource`, which the Buffer keeps alive.
+  // From `resource`, which the Buffer keeps alive; null: as the form above.
   static absl::StatusOr<Buffer> Allocate(
       std::shared_ptr<MemoryResource> resource, StreamRef stream,
       uint64_t bytes, CallSite site = CallSite::Here());
