@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block of memory that is freed with its owner.  Whoever destroys it has
-// waited for the work that uses it.
+// Block: memory that its destructor frees.  Wait for the work that uses the
+// memory before you destroy the block.
 
 #ifndef DEVRT_TOOLS_DEMO_BLOCK_H_
 #define DEVRT_TOOLS_DEMO_BLOCK_H_
@@ -31,7 +31,7 @@ class Block {
     DEVRT_ASSIGN_OR_RETURN(void* data, AllocateHost(device, bytes));
     return Block(Kind::kPinned, std::nullopt, data);
   }
-  // Plain host memory, of which a device knows nothing.
+  // Pageable host memory.
   static absl::StatusOr<Block> Plain(uint64_t bytes) {
     void* const data = ::operator new(bytes, std::nothrow);
     if (data == nullptr) {
@@ -47,7 +47,7 @@ class Block {
         data_(std::exchange(other.data_, nullptr)) {}
   Block& operator=(Block&&) = delete;
   ~Block() {
-    // A failure leaves the memory where it is; there is nobody to tell.
+    // A destructor cannot report an error.  If a free fails, the memory leaks.
     switch (kind_) {
       case Kind::kDevice:
         Free(*device_, data_).IgnoreError();
@@ -72,7 +72,7 @@ class Block {
       : kind_(kind), device_(device), data_(data) {}
 
   Kind kind_;
-  std::optional<Device> device_;  // of device memory
+  std::optional<Device> device_;  // set for kDevice only
   void* data_;
 };
 

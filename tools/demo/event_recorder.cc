@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times from events: one before and one after each operation.  An operation
-// then seems to begin when its stream was ready for it, which may be before an
-// engine was free.
+// Takes times from two timing events for each operation, one before and one
+// after it.  An operation seems to begin when its stream was ready for it.  The
+// engine may have been busy at that time and begun later.
 //
-// Clocks of two devices cannot be compared.  All are set to zero by the host,
-// one right after the other, and then forward until nothing begins before what
-// it waited for.
+// The clocks of two devices cannot be compared.  The host records an origin on
+// each device, one right after the other.  Then the times of a device are moved
+// forward until no operation begins before the operations that it waited for
+// end.
 
 #include <algorithm>
 #include <cmath>
@@ -63,8 +64,8 @@ class EventRecorder final : public Recorder {
 
  private:
   struct Span {
-    size_t device;  // index of its origin
-    int64_t begin;  // nanoseconds since that
+    size_t device;  // index into origins_
+    int64_t begin;  // nanoseconds since that origin
     int64_t end;
   };
 
@@ -95,7 +96,8 @@ class EventRecorder final : public Recorder {
                 std::llround(end_ms * kNanosecondsPerMillisecond)};
   }
 
-  // Those of `device`, as far as work of earlier devices demands.
+  // Moves the spans of `device` forward, so that none begins before the work of
+  // earlier devices that it waited for ends.
   static void SetForward(size_t device, const std::vector<TimelineOp>& ops,
                          std::vector<Span>* spans) {
     int64_t shift = 0;
@@ -113,8 +115,8 @@ class EventRecorder final : public Recorder {
     }
   }
 
-  std::vector<Event> origins_;  // one a device
-  std::vector<Event> begins_;   // one an operation
+  std::vector<Event> origins_;  // one for each device
+  std::vector<Event> begins_;   // one for each operation
   std::vector<Event> ends_;
 };
 

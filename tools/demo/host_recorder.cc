@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times from the host, which waits for each operation: no two overlap.
+// Takes times from the host's clock.  The host waits for each operation, so no
+// two operations overlap.
 
 #include <chrono>
 #include <vector>
@@ -22,7 +23,7 @@ class HostRecorder final : public Recorder {
     zero_ = Clock::now();
     return absl::OkStatus();
   }
-  // What the stream waits for is over already.
+  // After() has waited for all earlier operations, so this wait is short.
   absl::Status Before(StreamRef stream) override {
     DEVRT_RETURN_IF_ERROR(stream.Synchronize());
     begins_.push_back(Now());
@@ -53,7 +54,7 @@ class HostRecorder final : public Recorder {
   }
 
   Clock::time_point zero_;
-  std::vector<uint64_t> begins_;  // one an operation
+  std::vector<uint64_t> begins_;  // one for each operation
   std::vector<uint64_t> ends_;
 };
 

@@ -18,8 +18,8 @@
 namespace devrt::tools {
 namespace {
 
-// What a simulated kernel takes, about as much as a copy from the host, so
-// that there is something to overlap.
+// The speed of a simulated kernel.  A kernel takes about as long as a copy from
+// the host, so that the overlap shows.
 constexpr uint64_t kKernelBytesPerMicrosecond = 80'000;
 constexpr uint64_t kNanosecondsPerMicrosecond = 1000;
 
@@ -28,7 +28,7 @@ uint64_t KernelDuration(uint64_t bytes) {
       bytes * kNanosecondsPerMicrosecond / kKernelBytesPerMicrosecond, 1);
 }
 
-// The same failure, saying first what was wanted.
+// `status` with `what`, the purpose of the failed call, before its message.
 absl::Status Annotated(const absl::Status& status, const std::string& what) {
   return absl::Status(status.code(),
                       absl::StrFormat("%s: %s", what, status.message()));
@@ -37,7 +37,7 @@ absl::Status Annotated(const absl::Status& status, const std::string& what) {
 constexpr char kHostGroup[] = "host";
 constexpr char kMark[] = "mark";
 
-// With what a device fills its part.
+// The byte with which a device fills its part.
 uint8_t MarkOf(size_t device) { return static_cast<uint8_t>(0xa0 + device); }
 
 TimelineOp Operation(OpKind kind, const char* name) {
@@ -129,7 +129,8 @@ absl::Status Pipeline::Prepare() {
 
 absl::StatusOr<Pipeline::Stage> Pipeline::MakeStage(size_t device) {
   const Device here = devices_[device];
-  // For libraries that look at the current device; devrt's own calls name it.
+  // devrt's calls below name the device.  The guard is for other libraries,
+  // which use the current device.
   const DeviceGuard on_device(here);
   DEVRT_RETURN_IF_ERROR(on_device.status());
 
@@ -158,7 +159,7 @@ absl::StatusOr<bool> Pipeline::ConnectToNext(size_t device) {
   const Device here = devices_[device];
   const Device next = devices_[device + 1];
   DEVRT_ASSIGN_OR_RETURN(const bool possible, CanAccessPeer(here, next));
-  if (!possible) return false;  // copies work all the same
+  if (!possible) return false;  // copies then go through the host
   DEVRT_RETURN_IF_ERROR(EnablePeerAccess(here, next));
   return true;
 }
@@ -205,7 +206,7 @@ absl::Status Pipeline::Run(Recorder* recorder) {
   return recorder->Finish(&timeline_.ops);
 }
 
-// Nothing here waits: all is submitted before much of it has begun.
+// The host does not wait here: it submits all work at once.
 absl::Status Pipeline::SubmitAll(Recorder* recorder) {
   for (int number = 1; number <= kChunks; ++number) {
     const Chunk chunk = ChunkOf(number);
@@ -224,7 +225,7 @@ absl::Status Pipeline::SubmitAll(Recorder* recorder) {
 
 absl::Status Pipeline::CopyIn(const Chunk& chunk, Recorder* recorder) {
   Stage& stage = stages_.front();
-  // The buffer is free when the chunk before last has left it.
+  // The chunk before the last one used this buffer and must have left it.
   return Submit(&*stage.in, {&*stage.out}, chunk,
                 Operation(OpKind::kHostToDevice, "copy in"), recorder,
                 [&](StreamRef stream) {
@@ -262,7 +263,7 @@ absl::Status Pipeline::RunKernel(size_t device, const Chunk& chunk,
       stream, {ReadWrite(values, chunk.bytes())},
       [values, kernel, count = chunk.count](const LaunchContext& context) {
         uint32_t* local = context.Local(values, count);
-        if (local == nullptr) return;  // a fault, reported by devrt
+        if (local == nullptr) return;  // devrt reports the fault
         for (size_t i = 0; i < count; ++i) local[i] = kernel.apply(local[i]);
       },
       options);
@@ -330,7 +331,7 @@ absl::Status Pipeline::Notify(const Chunk& chunk, Recorder* recorder) {
   Lane* const lane = &*stages_.back().out;
   const StreamRef stream = lane->stream;
   TimelineOp op = Operation(OpKind::kHostFunction, "host function");
-  op.row = timeline_.rows.size() - 1;  // of the host
+  op.row = timeline_.rows.size() - 1;  // the host's row
   op.chunk = chunk.number;
   op.previous = lane->last;
   lane->last = timeline_.ops.size();
@@ -351,8 +352,8 @@ absl::Status Pipeline::Submit(
   const StreamRef stream = CurrentStream(lane->stream.device());
 
   for (const Lane* other : after) {
-    // An event that was never recorded makes nobody wait: the first chunks
-    // find their buffers free.
+    // A wait for an event that was never recorded has no effect: the first
+    // chunks find their buffers free.
     DEVRT_RETURN_IF_ERROR(stream.Wait(other->done[chunk.buffer]));
     const std::optional<size_t> newest = other->newest[chunk.buffer];
     if (newest) op.waits.push_back(*newest);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the demo runs: data in chunks through all devices, one after another,
-// with two buffers a device, so that copies, kernels and peer copies of
-// different chunks overlap.  It uses the public C++ API only; read pipeline.cc
-// as an example of it.
+// Pipeline: the work of `devrt demo`.  Data passes in chunks through all
+// devices, one device after another.  Each device has two buffers, so that
+// copies, kernels and peer copies of different chunks overlap.  The pipeline
+// uses the public C++ API only; read pipeline.cc as an example of that API.
 
 #ifndef DEVRT_TOOLS_DEMO_PIPELINE_H_
 #define DEVRT_TOOLS_DEMO_PIPELINE_H_
@@ -33,15 +33,16 @@ namespace devrt::tools {
 inline constexpr int kChunks = 6;
 inline constexpr size_t kBuffers = 2;  // on each device
 
-// What a backend may lack, and the demo then does without.
+// The features that the demo uses and that a backend may lack.  The comments
+// say what the demo does without a feature.
 struct Abilities {
-  bool kernels = false;         // else each device marks a part with a fill
-  bool pinned_memory = false;   // else copies are from and to plain memory
-  bool host_functions = false;  // else nobody is told when a chunk is back
+  bool kernels = false;         // else each device fills its part
+  bool pinned_memory = false;   // else pageable memory
+  bool host_functions = false;  // else no call when a chunk is back
 };
 
-// The kernel of a device: what it does to every value.  Unsigned integers, so
-// that every machine gets the same result.
+// The kernel of a device: a function of one value.  The values are unsigned
+// integers, so that the result does not depend on the machine.
 struct Kernel {
   const char* name;
   const char* formula;
@@ -49,41 +50,42 @@ struct Kernel {
 };
 const Kernel& KernelOf(size_t device);
 
-// What the kernels of `devices` devices, one after another, make of `value`.
+// Applies the kernels of `devices` devices to `value`, one after another.
 uint32_t AfterKernels(uint32_t value, size_t devices);
 
-// A value that came out wrong.
+// A wrong value in the result.
 struct Difference {
   size_t index = 0;
   uint32_t found = 0;
   uint32_t expected = 0;
 };
-// The first of `values` that differs from what `expected` says of its index.
+// Returns the first i for which values[i] differs from expected(i).
 std::optional<Difference> FindDifference(
     const uint32_t* values, size_t count,
     absl::FunctionRef<uint32_t(size_t)> expected);
 
 class Pipeline {
  public:
-  // Makes streams, events and memory on `devices`, for `count` values.
+  // Creates streams, events and memory on `devices`, for `count` values.
   static absl::StatusOr<std::unique_ptr<Pipeline>> Create(
       std::vector<Device> devices, size_t count);
-  // Waits for what still runs.
+  // Waits for the work that still runs.
   ~Pipeline();
 
-  // Submits everything and waits for it, then asks when it ran.
+  // Submits all work, waits until it is complete, and gets the time of each
+  // operation from `recorder`.
   absl::Status Run(Recorder* recorder);
 
   const std::vector<Device>& devices() const { return devices_; }
   const Timeline& timeline() const { return timeline_; }
   size_t count() const { return count_; }
   size_t chunk_bytes() const;  // of the largest chunk
-  // Whether a device reaches the memory of the next one directly.
+  // True if `device` has peer access to the next device.
   bool direct(size_t device) const { return stages_[device].direct; }
   const Abilities& abilities() const { return abilities_; }
-  // What a device does to a chunk, "scale: x = 3 * x + 1".
+  // The work of `device` on a chunk, such as "scale: x = 3 * x + 1".
   std::string WorkText(size_t device) const;
-  // Whether each operation was waited for, to learn its time.
+  // True if the recorder waited for each operation, so that none overlapped.
   bool waited() const { return waited_; }
   int host_functions_run() const { return arrived_; }
   std::optional<Difference> Verify() const;
@@ -94,14 +96,15 @@ class Pipeline {
     explicit Lane(Stream s) : stream(std::move(s)) {}
     Stream stream;
     size_t row = 0;
-    std::optional<size_t> last;  // the newest operation of all
-    // Per buffer: recorded after the newest operation on it, and which it is.
+    std::optional<size_t> last;  // index of the newest operation
+    // For each buffer: an event after the newest operation on the buffer, and
+    // the index of that operation.
     std::vector<Event> done;
     std::array<std::optional<size_t>, kBuffers> newest;
   };
-  // One device's part.
+  // The streams and buffers of one device.
   struct Stage {
-    std::optional<Lane> in;  // the first device's, from the host
+    std::optional<Lane> in;  // the first device only: from the host
     std::optional<Lane> compute;
     std::optional<Lane> out;  // to the next device, or to the host
     std::vector<Block> buffers;
@@ -109,9 +112,9 @@ class Pipeline {
   };
   struct Chunk {
     int number;     // from 1
-    size_t buffer;  // which of a device's
+    size_t buffer;  // index into Stage::buffers
     size_t first;   // its first value
-    size_t count;   // of values
+    size_t count;   // number of values
     uint64_t bytes() const { return count * sizeof(uint32_t); }
   };
 
@@ -125,8 +128,8 @@ class Pipeline {
   absl::StatusOr<bool> ConnectToNext(size_t device);
 
   Chunk ChunkOf(int number) const;
-  // The part of `count` values that a device marks; the last part of all, which
-  // no device does, stays as it went in.
+  // The part of `count` values that a device marks.  There is one part more
+  // than devices: the last part keeps its input.
   struct Part {
     size_t first, end;
   };
@@ -142,7 +145,8 @@ class Pipeline {
   absl::Status Notify(const Chunk& chunk, Recorder* recorder);
 
   // Makes `lane` wait for the newest work of `after` on the chunk's buffer,
-  // submits with `lane` as the thread's current stream, and records its event.
+  // calls `submit` with the lane's stream current, and records the lane's
+  // event.
   absl::Status Submit(Lane* lane, std::initializer_list<const Lane*> after,
                       const Chunk& chunk, TimelineOp op, Recorder* recorder,
                       absl::FunctionRef<absl::Status(StreamRef)> submit);
@@ -159,7 +163,7 @@ class Pipeline {
   std::optional<Block> output_;
   std::vector<Stage> stages_;
   Timeline timeline_;
-  std::atomic<int> arrived_{0};  // chunks, counted by host functions
+  std::atomic<int> arrived_{0};  // chunks that came back
 };
 
 }  // namespace devrt::tools

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learns when each operation of the demo ran: from the simulator's own record
-// of what happened; from timing events around every operation, which every
-// accelerator with event timing has; or from the host's clock, by waiting for
-// each operation.
+// Recorder: measures when each operation of the demo ran.  There are three
+// sources: the simulator's record; timing events around each operation, for
+// backends with event timing; and the host's clock, which needs a wait for each
+// operation.
 
 #ifndef DEVRT_TOOLS_DEMO_RECORDER_H_
 #define DEVRT_TOOLS_DEMO_RECORDER_H_
@@ -23,26 +23,28 @@ namespace devrt::tools {
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  // Before the first operation, while the devices are idle.
+  // Call it before the first operation, while the devices are idle.
   virtual absl::Status Start(const std::vector<Device>& devices) = 0;
-  // Right before and after the submission of each operation to `stream`.
+  // Call them right before and right after the submission of each operation.
   virtual absl::Status Before(StreamRef stream) = 0;
   virtual absl::Status After(StreamRef stream) = 0;
-  // When everything is complete: sets begin and end of all operations, which
-  // are in order of submission, and, if the source knows them, their waits.
+  // Call it when all operations are complete.  `ops` is in order of submission.
+  // Sets begin_ns and end_ns of each operation.  The simulator's recorder sets
+  // `waits` as well.
   virtual absl::Status Finish(std::vector<TimelineOp>* ops) = 0;
-  // Whose clock it is, in words.
+  // The source of the times, in words: "timing events".
   virtual std::string clock() const = 0;
-  // Whether After waits for the operation.
+  // True if After waits for the operation.
   virtual bool waits() const { return false; }
 };
 
-// UNIMPLEMENTED unless `backend` is a simulator.
+// Returns UNIMPLEMENTED if `backend` is no simulator.
 absl::StatusOr<std::unique_ptr<Recorder>> MakeSimulatorRecorder(
     Backend backend);
-// UNIMPLEMENTED unless `backend` has event timing.
+// Returns UNIMPLEMENTED if `backend` has no event timing.
 absl::StatusOr<std::unique_ptr<Recorder>> MakeEventRecorder(Backend backend);
-// For every backend: waits for each operation, and looks at the host's clock.
+// Works with every backend: waits for each operation and reads the host's
+// clock.
 std::unique_ptr<Recorder> MakeHostRecorder();
 
 }  // namespace devrt::tools

@@ -34,7 +34,7 @@ std::string Names(const std::vector<Device>& devices) {
   return absl::StrJoin(names, ", ") + " and " + last;
 }
 
-// How the data gets from each device to the next.
+// Says which devices have peer access to the next device.
 std::string Connections(const Pipeline& pipeline) {
   const std::vector<Device>& devices = pipeline.devices();
   std::string exceptions;
@@ -51,8 +51,9 @@ std::string Connections(const Pipeline& pipeline) {
              : "Each device directly reaches the memory of the next.";
 }
 
-// What each stream of a device does with chunk n, and after what.  A stream of
-// another device is named with it.
+// Adds a row for each stream of device `d`: its work on chunk n, and the work
+// that it waits for.  The name of another device's stream has the device before
+// it.
 void AddLanes(const Pipeline& pipeline, size_t d, Table* table) {
   const std::vector<Device>& devices = pipeline.devices();
   const bool first = d == 0;
@@ -78,7 +79,7 @@ void AddLanes(const Pipeline& pipeline, size_t d, Table* table) {
                               next_is_last ? "copy out" : "send")});
 }
 
-// What the backend has not, and what stands in for it.
+// The features that the backend lacks, and what the demo does without them.
 std::string LacksText(Backend backend, const Abilities& abilities) {
   std::string text;
   if (!abilities.kernels) {

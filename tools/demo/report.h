@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the demo says about itself: in words, and for programs.
+// The output of the demo: text for people, JSON for programs.
 
 #ifndef DEVRT_TOOLS_DEMO_REPORT_H_
 #define DEVRT_TOOLS_DEMO_REPORT_H_
@@ -18,7 +18,8 @@ namespace devrt::tools {
 // "16 MiB in 6 chunks through mtia:0 and mtia:1".
 std::string Subject(const std::vector<Device>& devices, size_t count);
 
-// Numbered steps, each ready to print when it is done.
+// The numbered steps of the output.  The demo prints each text when the step is
+// done.
 std::string BackendText(Backend backend);
 std::string DeviceText(const std::vector<Device>& devices);
 std::string PlanText(const Pipeline& pipeline);
@@ -29,7 +30,8 @@ std::string ResultText(const Pipeline& pipeline);
 std::string DifferenceText(const Difference& difference,
                            const Pipeline& pipeline);
 
-// Where a file went; empty: nowhere.
+// The paths of the files that the demo wrote.  Empty if a file was not asked
+// for.
 struct WrittenFiles {
   std::string svg;
   std::string trace;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times and waits from the simulator's record of what happened.
+// Takes times and waits from the simulator's record.
 
 #include <algorithm>
 #include <utility>

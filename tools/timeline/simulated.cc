@@ -22,7 +22,7 @@ OpKind CopyKindOf(const SimulatedOp& op) {
       return OpKind::kDeviceToHost;
     case SimulatedOp::Engine::kPeer:
       return OpKind::kPeerCopy;
-    default:  // within one device, by its compute engine
+    default:  // a copy within one device, which the compute engine makes
       return OpKind::kKernel;
   }
 }
@@ -48,7 +48,7 @@ OpKind KindOf(const SimulatedOp& op) {
   return OpKind::kKernel;
 }
 
-// The line of the program, and the word "failed" after a fault.
+// The program's line that submitted the operation, and "failed" after a fault.
 std::string NoteOf(const SimulatedOp& op) {
   std::string note;
   if (!op.file.empty()) {
@@ -62,11 +62,13 @@ std::string NoteOf(const SimulatedOp& op) {
   return note;
 }
 
-// For each stream by the simulator's number: seq to index in the timeline.
+// For each stream, by the simulator's number: maps an operation's seq to its
+// index in the timeline.
 using OpsByStream = std::map<uint64_t, std::map<uint64_t, size_t>>;
 
-// A dependency may be an operation that the timeline lacks, such as the record
-// of an event.  Then the last operation before it counts.
+// The operations of other streams that `op` waited for.  A dependency may be an
+// operation that the timeline lacks, such as the record of an event.  The last
+// operation of the timeline before that record then stands for it.
 std::vector<size_t> Waits(const SimulatedOp& op, const OpsByStream& by_stream) {
   std::vector<size_t> waits;
   for (const auto& [stream, seq] : op.dependencies) {
@@ -117,7 +119,7 @@ Timeline SimulatedTimeline(const std::vector<SimulatedOp>& work,
     row_of[{stream.device, stream.id}] = timeline.rows.size();
     timeline.rows.push_back(stream.row);
   }
-  std::vector<std::optional<size_t>> last(streams.size());  // of each row
+  std::vector<std::optional<size_t>> last(streams.size());  // by row
   for (const SimulatedOp& op : work) {
     TimelineOp drawn;
     drawn.row = row_of.at({op.device, StreamId(op)});

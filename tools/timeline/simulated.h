@@ -27,12 +27,13 @@ uint64_t StreamId(const SimulatedOp& op);
 // True if the operation ran to its end or to a fault.
 bool HasRun(const SimulatedOp& op);
 
-// Sets begin, end and waits of ops[i] from work[i], which has run.
+// Sets begin_ns, end_ns and waits of ops[i] from work[i].  All of `work` has
+// run.
 void SetTimes(const std::vector<SimulatedOp>& work,
               std::vector<TimelineOp>* ops);
 
-// A timeline with a row for each of `streams` and an operation for each of
-// `work`, which has run on these streams.  The title is left to the caller.
+// Returns a timeline with a row for each of `streams` and an operation for each
+// of `work`.  All of `work` has run on these streams.  The title is empty.
 Timeline SimulatedTimeline(const std::vector<SimulatedOp>& work,
                            const std::vector<SimulatedStream>& streams);
 

@@ -19,11 +19,11 @@ constexpr double kMargin = 28;
 constexpr double kLeft = 190;    // where the bars begin
 constexpr double kRight = 1090;  // where they end
 constexpr double kLegendTop = 92;
-constexpr double kLegendHeight = 22;  // of one line
+constexpr double kLegendHeight = 22;  // one line
 constexpr double kGroupHeight = 30;
 constexpr double kRowHeight = 46;
 constexpr double kBarHeight = 24;
-constexpr double kInk = 7.4;   // width of a letter, 13 px high
+constexpr double kInk = 7.4;   // width of a letter of 13 px
 constexpr double kMark = 5.5;  // from the middle of a mark to its corners
 constexpr size_t kLongestRowName = 19;
 
@@ -38,7 +38,7 @@ double WidthOf(std::string_view text) {
   return kInk * static_cast<double>(Columns(text));
 }
 
-// `text`, or as many of its letters as `most` leaves room for and "…".
+// Returns `text`, cut to `most` letters; a cut text ends in "…".
 std::string Cut(const std::string& text, size_t most) {
   if (Columns(text) <= most) return text;
   std::string out;
@@ -63,7 +63,7 @@ std::string Box(double x, double y, double width, double height,
       width, height, attributes);
 }
 
-// The mark of an event or of stream-ordered memory.
+// Draws the mark of an event or of stream-ordered memory.
 std::string Diamond(double x, double y, const char* colour) {
   return absl::StrFormat(
       "<path d=\"M%.1f %.1fl%.1f %.1f %.1f %.1f %.1f %.1fz\" fill=\"%s\" "
@@ -136,12 +136,13 @@ class SvgWriter {
         id, colour);
   }
 
-  // Sets top_, where the rows begin.
+  // Sets top_, the upper edge of the rows.
   std::string Legend() {
     std::string out;
     double x = kMargin;
     double y = kLegendTop;
-    // Returns where a sample of the width stands, and adds the words behind it.
+    // Adds `words` behind a sample that is `sample` wide.  Returns the sample's
+    // x.
     const auto add = [&](double sample, std::string_view words) {
       const double width = sample + 6 + WidthOf(words) + 18;
       if (x > kMargin && x + width > kWidth - kMargin) {
@@ -220,8 +221,8 @@ class SvgWriter {
     return std::max(X(op.end_ns) - X(op.begin_ns), 3.0);
   }
 
-  // True if the names of the row's numbered operations tell something and fit
-  // into all of their bars.
+  // True if the row has only kernels, apart from marks, and each bar has room
+  // for the name and the number.
   bool ShowsNames(size_t row) const {
     return std::all_of(timeline_.ops.begin(), timeline_.ops.end(),
                        [&](const TimelineOp& op) {
@@ -231,9 +232,9 @@ class SvgWriter {
                        });
   }
 
-  // True if nothing of the row begins between the operation and `right`.
+  // True if a label that ends at `right` covers no later bar of the row.
   bool HasRoom(const TimelineOp& op, double right) const {
-    // At the end of the line stands how busy the row was.
+    // The end of the line has the text that says how busy the row was.
     const double end =
         timeline_.busy_ns(op.row) > 0 ? kRight + 8 : kWidth - kMargin;
     return right <= end &&
@@ -245,7 +246,7 @@ class SvgWriter {
                         });
   }
 
-  // The number of the operation, or what of its name fits into its bar.
+  // The number of the operation, or as much of its name as fits into the bar.
   std::string Label(const TimelineOp& op) const {
     constexpr double kPadding = 4 + 2 * kMark;  // marks cover its ends
     constexpr size_t kShortest = 4;
@@ -284,8 +285,8 @@ class SvgWriter {
     return out;
   }
 
-  // Records, waits and the like, and an event behind each operation that
-  // another one waits for.
+  // The operations that are marks, and an event behind each operation that
+  // another operation waits for.
   std::string Marks() const {
     std::string out;
     for (size_t i = 0; i < timeline_.ops.size(); ++i) {
@@ -300,7 +301,7 @@ class SvgWriter {
     return out;
   }
 
-  // Of a mark, or of the event behind an operation.
+  // The x of a mark, or of the event behind an operation.
   double MarkX(const TimelineOp& op) const {
     return IsMark(op.kind) ? (X(op.begin_ns) + X(op.end_ns)) / 2 : X(op.end_ns);
   }
@@ -328,7 +329,7 @@ class SvgWriter {
     return op.note.empty() ? tip : tip + "; " + op.note;
   }
 
-  // `decisive`: only those waits that decided when their operation began.
+  // With `decisive`, draws only the waits that decided when an operation began.
   std::string Arrows(bool decisive) const {
     std::string out;
     for (size_t i = 0; i < timeline_.ops.size(); ++i) {
@@ -377,12 +378,12 @@ class SvgWriter {
 
   const Timeline& timeline_;
   const double elapsed_;
-  std::set<size_t> waited_for_;  // indices of operations
+  std::set<size_t> waited_for_;  // indices into Timeline::ops
   std::string legend_;
-  double top_ = 0;  // of the rows
+  double top_ = 0;  // upper edge of the rows
   std::vector<double> row_y_;
   double bottom_ = 0;
-  double height_ = 0;  // of the document
+  double height_ = 0;  // the document's
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline in a terminal: a line per row, a bar per operation that begins
-// with the number of its chunk.
+// The timeline in a terminal: a line for each row, a bar for each operation.  A
+// bar begins with the number of the chunk.
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace {
 // One character of a row.
 struct Cell {
   std::string text = " ";
-  int colour = 0;  // of the background; 0: none
+  int colour = 0;  // the background's; 0: no colour
 };
 
 class TimelinePrinter {
@@ -83,7 +83,7 @@ class TimelinePrinter {
       if (i - begin < label.size()) {
         cell.text = label[i - begin];
       } else if (terminal_.colour) {
-        cell.text = " ";  // the background is the bar
+        cell.text = " ";  // the coloured background is the bar
       } else {
         cell.text =
             terminal_.unicode ? style.fill : std::string(1, style.ascii_fill);
@@ -104,7 +104,7 @@ class TimelinePrinter {
     return colour == 0 ? text : text + ColourChange(0);
   }
 
-  // Black on the colour, whatever the terminal's own colours are.
+  // Black text is readable on each colour; the terminal's default may not be.
   static std::string ColourChange(int colour) {
     return colour == 0 ? "\x1b[0m" : absl::StrFormat("\x1b[30;%dm", colour);
   }
@@ -163,8 +163,8 @@ class TimelinePrinter {
   const Timeline& timeline_;
   const Terminal& terminal_;
   const uint64_t elapsed_;
-  size_t gutter_;  // columns of the names
-  size_t width_;   // columns of the bars
+  size_t gutter_;  // columns for the names
+  size_t width_;   // columns for the bars
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ uint64_t Timeline::busy_ns() const {
 }
 
 double Timeline::overlap() const {
-  uint64_t elapsed = 0;  // a record behind the last work does not count
+  uint64_t elapsed = 0;  // marks behind the last work do not count
   for (const TimelineOp& op : ops) {
     if (!IsMark(op.kind)) elapsed = std::max(elapsed, op.end_ns);
   }
@@ -81,7 +81,8 @@ AxisScale ChooseScale(uint64_t elapsed_ns, size_t most) {
   constexpr AxisScale kUnits[] = {
       {1, 1'000'000'000, "s"}, {1, 1'000'000, "ms"}, {1, 1'000, "us"}};
   for (const AxisScale& unit : kUnits) {
-    // Whole numbers where they are short: 1000 us rather than 1 ms.
+    // The largest unit that fits into the step, so that labels are whole
+    // numbers.
     if (scale.step_ns >= unit.unit_ns) {
       scale.unit_ns = unit.unit_ns;
       scale.unit = unit.unit;

@@ -38,18 +38,18 @@ enum class OpKind {
   kDeviceToHost,
   kHostFunction,
   // Drawn as marks, because they keep no engine busy:
-  kRecord,  // of an event
-  kWait,    // for an event
+  kRecord,  // the record of an event
+  kWait,    // a wait for an event
   kMemory,  // a stream-ordered allocation or free
 };
 inline bool IsMark(OpKind kind) { return kind >= OpKind::kRecord; }
 
 struct KindStyle {
   const char* name;    // "kernel"
-  const char* fill;    // of a bar, in UTF-8
-  char ascii_fill;     // of a bar, where the locale has no UTF-8
-  const char* colour;  // of a bar or mark in a picture; text on it is white
-  int ansi;            // of a terminal's background; text on it is black
+  const char* fill;    // the character of a bar, in UTF-8
+  char ascii_fill;     // the character in a locale without UTF-8
+  const char* colour;  // in a picture: of bars and marks; their text is white
+  int ansi;            // in a terminal: of the background; the text is black
 };
 const KindStyle& Style(OpKind kind);
 inline constexpr OpKind kAllKinds[] = {
@@ -67,11 +67,11 @@ struct TimelineOp {
   size_t row = 0;
   OpKind kind = OpKind::kKernel;
   std::string name;       // "scale"
-  int chunk = 0;          // number in Timeline::unit, from 1; 0: none
-  uint64_t bytes = 0;     // moved or worked on
+  int chunk = 0;          // counts Timeline::unit from 1; 0: no number
+  uint64_t bytes = 0;     // that it copied or computed
   uint64_t begin_ns = 0;  // 0 is the beginning of the first operation
   uint64_t end_ns = 0;
-  std::string note;  // further words for the picture's tooltip: "main.py:7"
+  std::string note;  // more text for the tooltip, such as "main.py:7"
   std::optional<size_t> previous;  // the operation before it in its stream
   // The operations of other streams that it waited for.  The record of an event
   // stands for the work before the record.
@@ -87,19 +87,19 @@ struct Timeline {
 
   bool Has(OpKind kind) const;
   uint64_t elapsed_ns() const;
-  // Time in which the row, or the rows together, kept a device busy.  Host
-  // functions and marks do not.
+  // The time in which operations of one row, or of all rows, kept a device
+  // busy. Host functions and marks do not count.
   uint64_t busy_ns(size_t row) const;
   uint64_t busy_ns() const;
-  // How many operations ran on devices at a time, on average.
+  // The average number of operations that ran on devices at one time.
   double overlap() const;
   // The operation that decided when `op` began: of `waits` and `previous`, the
   // one that ended last.
   std::optional<size_t> Decisive(size_t op) const;
 };
 
-// Distance between the marks of a time axis of `elapsed_ns` that has room for
-// `most` of them, and their unit.
+// The distance between the marks of a time axis, and the unit of their labels.
+// The axis is `elapsed_ns` long and has room for `most` marks.
 struct AxisScale {
   uint64_t step_ns = 1;
   uint64_t unit_ns = 1;
@@ -109,10 +109,10 @@ AxisScale ChooseScale(uint64_t elapsed_ns, size_t most);
 
 // A complete SVG document.
 std::string SvgTimeline(const Timeline& timeline);
-// For a terminal, with a legend; no line is longer than its columns.
+// Text with a legend.  No line is wider than the terminal.
 std::string TerminalTimeline(const Timeline& timeline,
                              const Terminal& terminal);
-// For chrome://tracing and ui.perfetto.dev (Trace Event Format).
+// A file in the Trace Event Format, for chrome://tracing and ui.perfetto.dev.
 std::string TraceTimeline(const Timeline& timeline);
 
 }  // namespace devrt::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline in the Trace Event Format: a process per device, a thread per
-// stream, an arrow (a pair of flow events) per wait.
+// The timeline in the Trace Event Format: a device is a process, a stream is a
+// thread, and a wait is an arrow, which is a pair of flow events.
 
 #include <string_view>
 #include <utility>
@@ -41,12 +41,13 @@ class TraceWriter {
  private:
   void Begin(const char* phase, size_t row) {
     json_.BeginObject().Key("ph").String(phase);
-    // From 1: viewers take process 0 for the system's idle one.
+    // Counts from 1, because viewers take process 0 for the system's idle
+    // process.
     json_.Key("pid").Unsigned(group_of_row_[row] + 1);
     json_.Key("tid").Unsigned(row + 1);
   }
 
-  // Names and places every process and thread.
+  // Sets the name and the place of each process and thread.
   void Names() {
     for (size_t row = 0; row < timeline_.rows.size(); ++row) {
       const size_t group = group_of_row_[row];
@@ -85,8 +86,8 @@ class TraceWriter {
 
   void Flow(const TimelineOp& from, const TimelineOp& to) {
     const uint64_t id = next_flow_++;
-    // A flow binds to the slice around its time, and a slice ends before its
-    // end.
+    // A flow event belongs to the slice that contains its time.  A slice does
+    // not contain its end, so the flow begins 1 ns earlier.
     const uint64_t begin =
         from.end_ns > from.begin_ns ? from.end_ns - 1 : from.begin_ns;
     Begin("s", from.row);
