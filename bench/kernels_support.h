@@ -22,7 +22,7 @@
 
 namespace bench {
 
-// What most rows are of: 256 MiB, or what DEVRT_BENCH_MIB says.
+// The size of the tensors of most rows: 256 MiB, or DEVRT_BENCH_MIB.
 inline int64_t Bytes() {
   static const char* const given = std::getenv("DEVRT_BENCH_MIB");
   return int64_t{given != nullptr ? std::atoi(given) : 256} << 20;

@@ -116,8 +116,8 @@ inline uint64_t OpenGuard(DeviceGate* device, SavedContext* saved,
   return number;
 }
 
-// Makes what was current before `saved.device` current again.  A device that
-// was lost inside the scope does this too.
+// Makes what was current before `saved.device` current again.  This
+// works too if the device was lost inside the scope.
 inline void LeaveDevice(const SavedContext& saved, const char* kind) {
   DeviceGate* const device = saved.device;
   const uint32_t state = device->state.load(std::memory_order_acquire);

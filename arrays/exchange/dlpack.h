@@ -88,7 +88,7 @@ struct DLPackExport {
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(
     const Array& array, const DLPackExport& options = {},
     CallSite site = CallSite::Here());
-// A tensor of before version 1, for consumers that ask for no version.  kBuffer
+// An unversioned DLPack tensor, for consumers that ask for no version.  kBuffer
 // for a read-only array unless the call copies, because such a tensor cannot be
 // marked read-only.
 DEVRT_EXPORT absl::StatusOr<DLManagedTensor*> ToDLPackLegacy(

@@ -28,8 +28,8 @@ namespace devrt::internal {
 void KeepUntilComplete(absl::Span<const StorageUse> uses,
                        std::function<void()> release);
 
-// Asks one stream for uses that are complete and releases what they kept, and
-// what other libraries have handed back since the last call.  Every operation
+// Releases objects whose uses on one stream are complete, and objects that
+// other libraries have handed back since the last call.  Every operation
 // on arrays calls this.  Asks the driver nothing while `beside`, a stream that
 // lives, is capturing, and makes no capture invalid (Timeline::Poll).
 void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);

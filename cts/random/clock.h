@@ -34,7 +34,7 @@ class Clock {
       ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
     }
   }
-  // True if it has everything that `other` has of the actors from `first` on.
+  // True if no actor numbered `first` or above is behind `other`.
   bool HasAll(const Clock& other, int first) const {
     for (auto i = static_cast<size_t>(first); i < ticks_.size(); ++i) {
       if (ticks_[i] < other.ticks_[i]) return false;

@@ -16,11 +16,10 @@
 //   1. takes from `spare`, one atomic word for each metric, under its own lock:
 //      what it needs and an equal share of the rest.  A pool that took all
 //      would be collected from by the next one (decision 12 has the figures).
-//   2. if that is not enough, borrows: what another shard has leased and does
-//   not
-//      use passes over, under both locks: the need and half of what is left, so
-//      that neither asks again soon.  The lock of the other shard is tried and
-//      not waited for.  So threads whose totals rise and fall against each
+//   2. if that is not enough, borrows, under both locks, what another shard has
+//      leased and does not use: the need and half of what is left, so that
+//      neither asks again soon.  The lock of the other shard is tried and not
+//      waited for.  So threads whose totals rise and fall against each
 //      other pass their need back and forth and stop no other thread.
 //   3. if no shard has enough, gives up its lock, takes the locks of all shards
 //      (Exclusive), and repeats its work.  Exclusive::Count calls in unused

@@ -126,8 +126,8 @@ class alignas(64) BlockPool {
   }
   // True if a block that comes back now may count as released at its stream's
   // present epoch although `point` may not be complete.  False while the pool
-  // has no stream: blocks then come back as of the end of the last stream,
-  // which does not cover what its native stream waits for later.
+  // has no stream: a returned block then counts as released when the last
+  // stream ended, which does not cover what its native stream waits for later.
   bool IsPast(const OrderPoint& point) DEVRT_EXCLUDES(lock_);
 
   // ---- Memory for other pools and for the driver ----------------------------
@@ -219,11 +219,12 @@ class alignas(64) BlockPool {
     history->Add(action, pointer, bytes, StreamId(stream), site);
   }
 
-  // Makes a free block live; `uses` becomes the block's.  False, and nothing
-  // changed, if the change cannot be counted.
+  // Makes a free block live; `uses` becomes the block's.  Returns false
+  // and changes nothing if the change cannot be counted.
   bool HandOut(Block* block, const PoolRequest& request, BlockUses* uses,
                Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
-  // Makes a block free and joins it with its free neighbours.  False as above.
+  // Makes a block free and joins it with its free neighbours.  Returns
+  // false as HandOut does.
   bool MakeFree(Block* block, Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
   // The block was freed while other streams may use it.
   void BeginClosing(Block* block, const PoolReturn& request)

@@ -312,7 +312,7 @@ void DeviceAllocator::NoteUse(Segment* segment, const void* pointer,
     const PoolAnswer answer = pool->uses().Add(
         segment, pointer, stream, timeline, false, false, &foreign);
     if (answer == PoolAnswer::kMoved) continue;
-    // So that the end of this use can be told from that of later work (F15).
+    // Shows later when this use has ended although other work goes on (F15).
     if (foreign) (void)timeline->Checkpoint(stream);
     return;
   }

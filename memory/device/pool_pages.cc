@@ -117,7 +117,7 @@ void PoolPages::Add(const PageRun& run) {
     segment->End(behind);
     block->size += behind->size;
   }
-  // The new memory is free now, and what was free beside it was so before.
+  // The new memory is free from now on; its free neighbours were so before.
   block->free.released = stream_->Now();
   if (Block* next = segment->Next(block)) next->previous = block->size;
   segments_->Insert(block);

@@ -74,8 +74,8 @@ absl::StatusOr<void*> Recovery::Run() {
   return WaitForRoom();
 }
 
-// What another stream of the capture was given has not run, although the driver
-// says that nothing is to be done there.  So only memory of the driver is safe.
+// Captured work has not run, although queries report its streams as idle.  So
+// only new memory of the driver is safe.
 absl::StatusOr<void*> Recovery::RunInCapture() {
   if (Accept(GrowBySegment())) return result_;
   family_->ReleaseSegments(segment_bytes_, 0, nullptr);

@@ -38,12 +38,12 @@ class SegmentSource {
   SegmentSource(const SegmentSource&) = delete;
   SegmentSource& operator=(const SegmentSource&) = delete;
 
-  // A segment of the driver's memory, of no pool; nullptr if the budget or the
+  // Allocates a segment that no pool has yet; nullptr if the budget or the
   // driver has no room.  The history names `stream`, here and below: the id of
   // the stream that the segment is for.
   absl::StatusOr<Segment*> Allocate(uint64_t size, bool small, uint64_t stream,
                                     CallSite site);
-  // Gives a segment back to the driver that is of no pool any more.
+  // Gives the memory of a segment that no pool has to the driver.
   void Free(Segment* segment, uint64_t stream);
   // Removes a segment from maps and figures: its memory is gone.
   void Forget(Segment* segment, uint64_t stream);
@@ -59,7 +59,7 @@ class SegmentSource {
                     uint64_t stream) const;
 
  private:
-  // Memory that the driver gave becomes a segment.
+  // Makes a segment of memory from the driver.
   absl::StatusOr<Segment*> Adopt(void* pointer, uint64_t size, bool small,
                                  uint64_t stream);
 

@@ -43,7 +43,7 @@ enum class MarkedBy { kAllocation, kItsStream, kOtherStream };
 struct CaptureMarks {
   Captures captures;
   // The capture in which the block was handed out.  Eager work, which no graph
-  // is ordered behind, may use a block of before the capture.
+  // is ordered behind, may use a block from before the capture.
   CaptureNumber handed_out = CaptureNumber::kNone;
   // Another stream than the block's own has used it.  A graph need not run
   // later work of the block's stream behind that use.

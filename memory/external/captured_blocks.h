@@ -17,8 +17,8 @@
 // back when no graph of the block's captures is left.  Until then a block that
 // was handed out in a capture, and that no other stream has used, serves later
 // requests of its stream in that capture, because the graph runs both uses in
-// that order.  A block of before the capture does not: eager work may still use
-// it.
+// that order.  A block from before the capture does not: eager work may still
+// use it.
 //
 // Order: work that was submitted to a stream before its capture began may still
 // use memory that the capture gets.  A launch of the graph on that stream is

@@ -49,7 +49,7 @@ class Faults {
   // The error of the device of `s`, or of work that `s` waited for, or NULL.
   devrt_status StreamError(StreamCore* s, const char* entry);
   // The error of the first point that has failed, or NULL.  The failures of
-  // all `points` count as told: what a destroyed stream leaves is told once.
+  // all `points` count as reported: a destroyed stream's is reported once.
   devrt_status PointsError(const Points& points, const char* entry);
 
   // ---- what fails ----

@@ -36,7 +36,7 @@ class Machine {
   // Begins the first machine.  Maps no memory and starts no thread.
   void Start(const Config& next);
   // Begins a machine afresh.  It follows `log` as a replay if there is one.
-  // After an error the machine of before goes on.
+  // After an error the former machine continues.
   devrt_status Reset(const Config& next, const ChoiceLog* log);
 
   Config config;

@@ -122,7 +122,7 @@ bool HostAccessMonitor::OnSegv(const AccessFault& fault) noexcept {
     }
     const auto offset = static_cast<uint64_t>(fault.address - window.base());
     const uint64_t count = count_.fetch_add(1) + 1;
-    // If the handler of before only returns, the access repeats.
+    // If the former handler only returns, the access repeats.
     const bool again = last_address_.exchange(fault.address) == fault.address &&
                        last_instruction_.load() == fault.instruction;
     last_instruction_.store(fault.instruction);

@@ -288,7 +288,7 @@ bool Memory::Reset(const Config& config, std::string* error) {
     return true;
   }
   impl_ = std::move(prepared_);
-  // The mappings of before have ended, so the usual addresses are free.
+  // The former mappings have ended, so the usual addresses are free.
   std::unique_ptr<Impl> next = Impl::Create(config, &why);
   if (next != nullptr) impl_ = std::move(next);
   impl_->Reset(config);

@@ -34,7 +34,7 @@ void ReadContext(void* context, AccessFault* fault) {
 #endif
 }
 
-// Calls the handler of before as the system would: with its signal mask,
+// Calls the former handler as the system would: with its signal mask,
 // SA_NODEFER and SA_RESETHAND.
 void CallPrevious(int signal, siginfo_t* info, void* context) {
   const struct sigaction previous = g_previous;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The SIGSEGV handler of the process.  It asks the listeners whether the
-// address belongs to them, and calls the handler of before if it belongs to
+// address belongs to them, and calls the former handler if it belongs to
 // none.
 
 #ifndef DEVRT_BACKENDS_MTIA_MEMORY_SEGV_HANDLER_H_

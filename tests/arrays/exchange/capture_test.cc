@@ -115,7 +115,7 @@ TEST_F(ExchangeCaptures, WorkOfBeforeIsRefused) {
   internal::RunDeferredArrayReleases();  // before its consumer's stream ends
 }
 
-// E44, E45: those of an export fail as the export does, and can be had later.
+// E44, E45: a copy fails if its export fails, and succeeds after the capture.
 TEST_F(ExchangeCaptures, CopiesThatACaptureForbids) {
   Stream a = NewStream();
   Stream b = NewStream();

@@ -96,8 +96,8 @@ TEST_F(CapturedMemory, ACastsMemoryIsTheGraphs) {
   ReduceOptions options;
   options.dtype = kFloat64;
   { EXPECT_OK(Reduce(ReduceOp::kMean, x, options).status()); }
-  // The cast, whose memory was that of before and is the divisor's later, and
-  // what came out.
+  // Two blocks: that of the cast, whose memory the divisor uses later, and that
+  // of the result.
   EXPECT_EQ(Kept(), 2);
   End(a);
   DestroyGraphs();

@@ -7,13 +7,11 @@
 // tests/fakes/common/options.h's, with these quirks:
 //
 //   bare_records   query and synchronise of blocking streams do not see a
-//   record
-//                  behind legacy work, as measured (semantics C19)
-//   early_reads    a small copy from pinned memory on a blocking stream that
-//   has
-//                  nothing to do itself reads its source at once, as measured
-//                  (docs/decisions/0010); the default streams do so too, but
-//                  not here
+//                  record behind legacy work, as measured (semantics C19)
+//   early_reads    a small copy from pinned memory on a blocking stream
+//                  that has nothing to do itself reads its source at once, as
+//                  measured (docs/decisions/0010); the default streams of the
+//                  real driver do so too
 //
 // Not installed.
 //

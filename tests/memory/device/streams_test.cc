@@ -241,8 +241,8 @@ TEST_F(MemoryStreams, LoansEndWithTheDevice) {
   for (char* p : blocks) EXPECT_OK(FreeMemory(p));
 }
 
-// By the rule of the default stream later work of a blocking one waits; seeing
-// that one idle says nothing about the default stream's work.
+// Later work of a blocking stream waits for the legacy default stream.  But an
+// idle blocking stream says nothing about the work of the default stream.
 TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
   Stream blocking = NewBlocking();
   Stream third = NewStream();
