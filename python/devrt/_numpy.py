@@ -8,11 +8,14 @@ import numpy as np
 from . import _core
 from ._core import Array, DType
 from ._refusals import (
+    PYTHON_TYPES,
     on_the_host,
     refuse,
     refuse_dtype,
     refuse_host,
     refuse_ndarray,
+    refuse_objects,
+    refuse_out,
 )
 
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -130,6 +133,12 @@ def _are_ours(operands):
     return all(isinstance(x, (Array, *_SCALARS)) for x in operands)
 
 
+def _are_known(operands):
+    """Returns True if no operand is an object of another library."""
+    return all(isinstance(x, (Array, *_SCALARS)) or type(x) in PYTHON_TYPES
+               or _is_plain(x) for x in operands)
+
+
 def _any_on_host(values):
     return any(isinstance(x, Array) and x.place == "cpu" for x in values)
 
@@ -160,9 +169,6 @@ def _without_defaults(options, known=_UFUNC_DEFAULTS):
                        for one in known.get(name, ()))}
 
 
-# NumPy before 2.3 leaks the arguments of a ufunc's method that raises.
-_KEEPS_ARGUMENTS = tuple(map(int, np.__version__.split(".")[:2])) < (2, 3)
-
 
 def array_ufunc(self, ufunc, method, *inputs, **options):
     """Implements Array.__array_ufunc__."""
@@ -179,14 +185,18 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
     if method == "__call__" and ufunc in _UFUNCS and _on_one_device(operands):
         refused = _without_defaults(options)
         if not refused:
-            return _UFUNCS[ufunc](*inputs, out=out)
+            try:
+                return _UFUNCS[ufunc](*inputs, out=out)
+            except TypeError:
+                refuse_objects(ufunc, inputs)
+                raise
         raise TypeError(f"numpy.{ufunc.__name__}() of a devrt.Array has no "
                         f"argument {next(iter(refused))}")
     if method == "reduce" and ufunc in _REDUCTIONS and _on_one_device(operands):
         answer = _reduce(_REDUCTIONS[ufunc], out, *inputs, **options)
         if answer is not NotImplemented:
             return answer
-    if not _are_ours(x for x in operands if not _is_plain(x)):
+    if not _are_known(operands):
         return NotImplemented  # another library's, which may know what to do
     name = getattr(ufunc, "__name__", None)
     if not isinstance(name, str) or getattr(np, name, None) is not ufunc:
@@ -195,20 +205,22 @@ def array_ufunc(self, ufunc, method, *inputs, **options):
     if method != "__call__":
         if ufunc in _REDUCTIONS and _any_on_host(operands) and not plain:
             refuse_host(ufunc)
-        if not _KEEPS_ARGUMENTS:
-            _refuse_method(ufunc, method, operands)
-        return NotImplemented
+        _refuse_method(ufunc, method, operands)
     if ufunc not in _UFUNCS:
         refuse(ufunc, operands)
+    refuse_objects(ufunc, inputs)
     if _any_on_host(operands):
         refuse_host(ufunc)
+    if any(map(_is_plain, inputs)):
+        refuse_ndarray(ufunc, filter(_is_plain, inputs))
     if plain:
-        refuse_ndarray(ufunc)
+        refuse_out(ufunc, offered=True)
     return _UFUNCS[ufunc](*inputs, out=out)  # raises: these are two devices
 
 
 def _refuse_method(ufunc, method, operands):
-    name = _REDUCTIONS[ufunc].__name__ if ufunc in _REDUCTIONS else None
+    name = (_REDUCTIONS[ufunc].__name__
+            if method == "reduce" and ufunc in _REDUCTIONS else None)
     instead = (f"devrt.{name}(x, axis) is numpy.{ufunc.__name__}.reduce" if name
                else on_the_host(f"numpy.{ufunc.__name__}.{method}", operands))
     raise TypeError(
@@ -439,6 +451,14 @@ def _arrays_in(values):
     return found
 
 
+def _refuse_ndarrays(function, arguments, options):
+    others = {name: x for name, x in options.items() if name != "out"}
+    ndarrays = [x for x in (*arguments, *others.values()) if isinstance(x, np.ndarray)]
+    if not ndarrays and isinstance(options.get("out"), np.ndarray):
+        refuse_out(function, offered=False)
+    refuse_ndarray(function, ndarrays)
+
+
 def array_function(self, function, types, arguments, options):
     """Implements Array.__array_function__."""
     known = _FUNCTIONS.get(function)
@@ -449,7 +469,7 @@ def array_function(self, function, types, arguments, options):
             return NotImplemented
         refuse(function, _arrays_in((*arguments, *options.values())))
     if not all(issubclass(t, Array) for t in types):
-        refuse_ndarray(function)
+        _refuse_ndarrays(function, arguments, options)
     name = function.__name__
     given = (*arguments, *options.values())
     if name in _COMPUTES and _any_on_host(given):

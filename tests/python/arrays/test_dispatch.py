@@ -42,8 +42,7 @@ def test_host_arrays_are_not_moved():
 def test_a_host_array_is_refused_with_a_remedy():
     x, a = devrt.ones(3, "float32", device="mtia:1"), np.ones(3, "float32")
     for call in (lambda: x + a, lambda: a + x, lambda: x == a, lambda: a < x,
-                 lambda: np.add(x, a), lambda: np.add(x, x, out=a),
-                 lambda: x * np.array(2.0)):
+                 lambda: np.add(x, a), lambda: x * np.array(2.0)):
         with pytest.raises(TypeError, match=r"devrt\.asarray\(.*x\.numpy\(\)"
                            ) as caught:
             call()
@@ -109,7 +108,7 @@ def test_functions_that_there_are_not_name_what_there_is(name):
     assert made.shape == np.shape(expected)
 
 
-@pytest.mark.parametrize("name", ["dot", "inner", "isclose", "isnan", "square", "var",
+@pytest.mark.parametrize("name", ["dot", "inner", "isnan", "square", "var",
                                   "vdot"])
 def test_what_there_is_for_complex_numbers(name):
     """Or the error says that it is for real ones."""
@@ -163,7 +162,8 @@ def test_each_reduction_is_the_ufuncs_own(name):
 
 
 def test_options_of_ufuncs_are_not_dropped():
-    """Those that devrt has not; of methods NumPy before 2.3 keeps what raises."""
+    """Of methods by __array_ufunc__: NumPy before 2.3 keeps the arguments of a method
+    that raises."""
     x = devrt.ones(3, "float32")
     for options in (dict(where=x), dict(dtype="float64"), dict(casting="no"),
                     dict(order="F")):
@@ -171,12 +171,8 @@ def test_options_of_ufuncs_are_not_dropped():
         with pytest.raises(TypeError, match=rf"numpy\.add\(\).* no argument {name}"):
             np.add(x, x, **options)
     for options in (dict(initial=5), dict(where=x), dict(out=(x,))):
-        try:
-            answer = x.__array_ufunc__(np.add, "reduce", x, **options)
-        except TypeError as error:
-            assert "devrt.sum(x, axis)" in str(error)
-        else:
-            assert answer is NotImplemented, options
+        with pytest.raises(TypeError, match=r"devrt\.sum\(x, axis\)"):
+            x.__array_ufunc__(np.add, "reduce", x, **options)
 
 
 def test_options_of_ufuncs_may_be_their_defaults():
@@ -344,7 +340,7 @@ def test_arguments_that_devrt_has_not(call, refused):
     call(x)
     # A host array among them is refused as an operand is.
     name = next(iter(refused))
-    with pytest.raises(TypeError, match=f"{name}=|never moved") as caught:
+    with pytest.raises(TypeError, match=f"{name}=|argument {name}|never") as caught:
         call(x, **refused)
     assert "numpy." in str(caught.value) and "_sum" not in str(caught.value)
 
