@@ -146,7 +146,8 @@ def timeline_svg(
     it. names: texts to show in place of the streams' numbers. The mouse shows the
     times of an operation and the line of the program that submitted it.
 
-    The picture is that of the command `devrt demo`. Operations that a fault has
+    Without operations the picture has no lines, and its title names
+    enable_timeline(). The picture is that of the command `devrt demo`. Operations that a fault has
     discarded never ran, and are left out.
     """
     for what, value, type_ in (("title", title, str), ("since", since, int)):
@@ -155,11 +156,30 @@ def timeline_svg(
                 f"{what} must be {'a str' if type_ is str else 'an int'}, "
                 f"not {type(value).__name__}"
             )
-    texts = {
-        (stream.device.index, stream.id): text
-        for stream, text in (names or {}).items()
-    }
+    texts = _names_of_streams({} if names is None else names)
+    if not Simulator().timeline():
+        empty = "no operations were kept: simulator.enable_timeline() starts that"
+        title = f"{title}: {empty}" if title else empty
     return _Svg(Simulator().timeline_svg(title, max(since, 0), texts))
+
+
+def _names_of_streams(names: Any) -> Dict[Tuple[int, int], str]:
+    if not isinstance(names, Mapping):
+        raise TypeError(
+            "names must be a dict of streams and their texts, not "
+            f"{type(names).__name__}"
+        )
+    for stream, text in names.items():
+        if not isinstance(stream, Stream):
+            raise TypeError(
+                "the keys of names must be devrt.Stream objects, not "
+                f"{type(stream).__name__}"
+            )
+        if not isinstance(text, str):
+            raise TypeError(
+                f"the texts of names must be str, not {type(text).__name__}"
+            )
+    return {(stream.device.index, stream.id): text for stream, text in names.items()}
 
 
 def inject_fault(

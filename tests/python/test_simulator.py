@@ -236,6 +236,28 @@ def test_the_picture_has_names_events_and_arrows():
     del first, second
 
 
+def test_names_that_the_picture_cannot_have():
+    s = devrt.Stream("mtia:0")
+    for names, text in (
+            ({"a": "b"}, "the keys of names must be devrt.Stream objects, not str"),
+            (3, "names must be a dict of streams and their texts, not int"),
+            ([s], "names must be a dict of streams and their texts, not list"),
+            ({s: 3}, "the texts of names must be str, not int")):
+        with pytest.raises(TypeError, match=f"^{text}$"):
+            simulator.timeline_svg(names=names)
+    del s
+
+
+def test_a_picture_without_operations_names_what_is_missing():
+    simulator.enable_timeline(False)
+    simulator.reset()
+    for title in ("", "mine"):
+        root = xml.etree.ElementTree.fromstring(simulator.timeline_svg(title))
+        texts = [text.text or "" for text in root.iter(SVG + "text")]
+        assert any(text.startswith(title) and "simulator.enable_timeline()" in text
+                   for text in texts), texts
+
+
 def program():
     """Its decisions are the simulator's: which of two queries answers first."""
     a, b, seen = devrt.Stream(), devrt.Stream("mtia:1"), []

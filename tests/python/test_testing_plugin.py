@@ -413,6 +413,12 @@ def test_a_mark_that_runs_nothing(run_pytest, mark):
     result.stdout.fnmatch_lines(["*ValueError: " + mark.split("=")[0] + "*"])
 
 
+def test_a_key_that_the_mark_does_not_have():
+    with pytest.raises(devrt.InvalidArgumentError,
+                       match='"run".* keys devices, runs, seed, strategies$'):
+        _machine.Machine(run=3)
+
+
 @pytest.mark.parametrize("name, value, error", [
     ("devices", 0, ValueError), ("devices", -1, ValueError),
     ("devices", "2", TypeError), ("devices", True, TypeError),

@@ -23,6 +23,9 @@ DEVICES = 2
 STRATEGIES = ("hw", "asap", "alap", "lifo", "random")
 
 
+# The keys of the mark `sim` that are no settings of the simulator.
+_MARK_KEYS = ("devices", "runs", "seed", "strategies")
+
 _MOST_SEED = (1 << 64) - 1
 
 # explore() prints nothing for the first time, then a line at most each second time.
@@ -180,7 +183,12 @@ class Machine:
         _afresh.let_go(self._all)
         try:
             simulator.reset(self._config(run))
-        except _core.InvalidArgumentError:
+        except _core.InvalidArgumentError as error:
+            if "unknown key" not in str(error):
+                raise
+            error.args = (
+                f"{error}; the mark `sim` also has the keys {', '.join(_MARK_KEYS)}",
+            )
             raise
         except _core.Error as error:
             raise MachineInUseError(
