@@ -135,9 +135,9 @@ absl::Status CheckOptions(const Rule& rule, ReduceOp op, const Array& x,
                      "; complex numbers have no order, reduce their Abs"));
   }
   if (!extremum || axes.count > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(rule.name, ": of no elements, along axes of shape ",
-                   ShapeText(x.shape()), "; there is no such number"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      rule.name, ": of no elements, along axes of shape ", ShapeText(x.shape()),
+      "; there is no such number: look at the array's size first"));
 }
 
 absl::StatusOr<Steps> StepsOf(const Rule& rule, ReduceOp op, DType in,

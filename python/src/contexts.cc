@@ -5,6 +5,7 @@
 #include "python/src/contexts.h"
 
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -276,6 +277,14 @@ PyObject* GetStreams(PyObject* self, void*) {
   return list.Release();
 }
 
+PyObject* ReprContext(PyObject* self) {
+  std::string names;
+  for (const Device device : AsContext(self)->context->devices()) {
+    names += (names.empty() ? " of " : ", ") + device.name();
+  }
+  return PyUnicode_FromFormat("<devrt.ThreadContext%s>", names.c_str());
+}
+
 PyMethodDef g_methods[] = {
     {"__enter__", EnterContext, METH_NOARGS, nullptr},
     {"__exit__", AsMethod(ExitContext), METH_FASTCALL, nullptr},
@@ -311,6 +320,7 @@ constexpr char kDoc[] =
 PyType_Slot g_slots[] = {{Py_tp_new, AsSlot(NewContext)},
                          {Py_tp_dealloc, AsSlot(DeallocContext)},
                          {Py_tp_call, AsSlot(Decorate)},
+                         {Py_tp_repr, AsSlot(ReprContext)},
                          {Py_tp_methods, g_methods},
                          {Py_tp_getset, g_getters},
                          {Py_tp_doc, const_cast<char*>(kDoc)},

@@ -2,8 +2,10 @@
 #include "python/src/device.h"
 
 #include <new>
+#include <string>
 #include <utility>
 
+#include "devrt/arrays/dtype.h"
 #include "devrt/runtime/gate.h"
 #include "devrt/runtime/layer.h"
 #include "devrt/runtime/simulator.h"
@@ -220,6 +222,23 @@ bool IsNoAccelerator(std::string_view name) {
   return type == "cpu" || type == "meta";
 }
 
+// Raises the error of GetDevice, with better advice for the name of a dtype and
+// for "cpu0", which look as if only a colon were missing.
+void RaiseNoDevice(std::string_view name, const absl::Status& status) {
+  const std::string invalid = "Invalid device string: '" + std::string(name);
+  if (DType::FromName(name).ok()) {
+    Raise(absl::InvalidArgumentError(
+        invalid +
+        "' is a dtype: pass it as dtype, and a device such as "
+        "'mtia:1' as device"));
+  } else if (name.substr(0, 3) == "cpu" && name.size() > 3 &&
+             name.find_first_not_of("0123456789", 3) == name.npos) {
+    Raise(absl::InvalidArgumentError(invalid + "'; did you mean 'cpu'?"));
+  } else {
+    Raise(status);
+  }
+}
+
 DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
   Py_ssize_t size = 0;
   const char* text = ToUtf8(object, "device", &size);
@@ -241,7 +260,7 @@ DeviceObject* ParseDeviceName(PyObject* object, BackendEntry* backend) {
     if (loaded > 0) found = WithoutLock([&] { return GetDevice(name); });
   }
   if (!found.ok()) {
-    Raise(found.status());
+    RaiseNoDevice(name, found.status());
     return nullptr;
   }
   DeviceObject* device = WrapDevice(*found);

@@ -21,11 +21,13 @@ constexpr Name kNames[] = {
     {"Copy()", "copy()"},
     {"CopyArray", "copy_"},
     {"EnablePeerAccess", "enable_peer_access"},
+    {"EventOptions::interprocess", "interprocess=True"},
     {"Fill", "fill"},
     {"FreeMemory", "caching_allocator_delete"},
     {"FreePinned", "pinned_delete"},
     {"Index()", "index"},
     {"Item()", "item()"},
+    {"leave the place out", "leave device out"},
     {"LoadBackend", "load_backend"},
     {"LogicalNot", "logical_not"},
     {"NotEqual", "!="},
@@ -35,6 +37,7 @@ constexpr Name kNames[] = {
     {"RecordUse", "record_use"},
     {"RegisterHost", "register_host"},
     {"Reshape()", "reshape"},
+    {"SetDeallocationStream", "set_deallocation_stream"},
     {"SetMemoryFraction", "set_per_process_memory_fraction"},
     {"To(device)", "to(device)"},
     {"UnregisterHost", "unregister_host"},
@@ -62,9 +65,12 @@ void Replace(const Name& name, std::string* message) {
 }  // namespace
 
 std::string ErrorText(const absl::Status& status) {
-  std::string message(status.message());
-  for (const Name& name : kNames) Replace(name, &message);
-  return message;
+  return PythonText(std::string(status.message()));
+}
+
+std::string PythonText(std::string text) {
+  for (const Name& name : kNames) Replace(name, &text);
+  return text;
 }
 
 }  // namespace devrt::python

@@ -15,6 +15,9 @@ namespace devrt::python {
 // for "use Cast".  Quoted parts belong to the program and stay as they are.
 std::string ErrorText(const absl::Status& status);
 
+// Returns a text of the library, such as a report, with Python's names.
+std::string PythonText(std::string text);
+
 }  // namespace devrt::python
 
 #endif  // DEVRT_PYTHON_SRC_ERROR_TEXT_H_

@@ -12,6 +12,7 @@
 #include "memory/external/captured_blocks.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
+#include "python/src/error_text.h"
 #include "python/src/handed_out.h"
 #include "python/src/run_allocation.h"
 #include "python/src/wait.h"
@@ -93,7 +94,7 @@ double Fraction(nb::object device) {
 nb::object Report(nb::object device) {
   const Device of = DeviceOf(device.ptr());
   ReleaseFinishedMemory();
-  return ToText(WithoutLock([&] { return MemoryReport(of); }));
+  return ToText(WithoutLock([&] { return PythonText(MemoryReport(of)); }));
 }
 
 nb::object SnapshotJson(nb::object device) {

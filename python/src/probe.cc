@@ -50,7 +50,7 @@ void Fault(const std::string& form, nb::object stream) {
 class FlagObject {
  public:
   explicit FlagObject(nb::object device)
-      : flag_(Make(DeviceOf(device.ptr()))) {}
+      : device_(DeviceOf(device.ptr())), flag_(Make(device_)) {}
   FlagObject(const FlagObject&) = delete;
   FlagObject& operator=(const FlagObject&) = delete;
   ~FlagObject() {
@@ -65,6 +65,9 @@ class FlagObject {
     const uint64_t time = CountOf(timeout, "timeout_ns");
     const SiteHere site;
     Check(WithoutLock([&] { return flag_->WaitOn(on, time, site); }));
+  }
+  std::string Repr() const {
+    return "<devrt.testing.Flag of " + device_.name() + ">";
   }
   void Set() {
     Check(WithoutLock([&] { return flag_->Set(); }));
@@ -82,6 +85,7 @@ class FlagObject {
   static std::optional<Flag> Make(Device device) {
     return Check(WithoutLock([&] { return Flag::Create(device); }));
   }
+  Device device_;
   std::optional<Flag> flag_;
 };
 
@@ -106,6 +110,7 @@ void BindProbe(nb::module_& module) {
            "Holds `stream` until the flag is set, or for timeout_ns of the "
            "device's\n"
            "clock.  0 holds it for ever.")
+      .def("__repr__", &FlagObject::Repr)
       .def("set", &FlagObject::Set, "Sets the flag from the host, at once.")
       .def("clear", &FlagObject::Clear, "Clears the flag from the host.")
       .def("set_on", &FlagObject::SetOn, nb::arg("stream") = nb::none(),

@@ -185,6 +185,15 @@ ADVICE = {
     "record_stream needs": lambda x: devrt.record_stream(
         12345, devrt.current_stream()),
     "copy=True, or contiguous()": lambda x: x[::-1].__dlpack__(),
+    "set_deallocation_stream: memory of mtia:0 cannot": lambda x: x.to(
+        "mtia:0").set_deallocation_stream(devrt.Stream("mtia:1")),
+    "without interprocess=True cannot be exported": lambda x: devrt.Event(
+        "mtia:0").ipc_handle(),
+    "leave device out, or name that one": lambda x: devrt.from_pointer(
+        x.to("mtia:0").ptr, 1, "int8", device="mtia:1"),
+    "look at the array's size first": lambda x: x[:0].max(),
+    "'float32' is a dtype: pass it as dtype": lambda x: devrt.zeros(2, device="float32"),
+    "did you mean 'cpu'?": lambda x: x.to("cpu0"),
     "events is -1, expected 0 or more": lambda x: devrt.record_memory_history(events=-1),
     "'float32' is a dtype: x.astype('float32')": lambda x: x.to("float32"),
     "x.astype('bool')": lambda x: x.to("bool", non_blocking=True),

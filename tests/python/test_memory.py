@@ -205,6 +205,7 @@ def test_settings():
 
 
 def test_snapshot_and_report(two):
+    assert ": record_memory_history begins" in devrt.memory_report(two[1])
     devrt.record_memory_history(device=two[0])
     pointer = devrt.caching_allocator_alloc(1000)
     snapshot = devrt.memory_snapshot()

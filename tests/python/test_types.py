@@ -277,3 +277,9 @@ def test_numbers_without_numpy(tmp_path):
             names = [node.module] if isinstance(node, ast.ImportFrom) else [
                 name.name for name in node.names]
             assert "numpy" not in names and "ml_dtypes" not in names, stub
+
+
+def test_objects_of_a_device_name_it(two):
+    assert repr(devrt.testing.Flag(two[1])) == "<devrt.testing.Flag of mtia:1>"
+    context = devrt.ThreadContext.capture()
+    assert repr(context).startswith("<devrt.ThreadContext of mtia:0")
