@@ -63,6 +63,10 @@ void BlockTable::Reset(const Options& options) {
 
 devrt_status BlockTable::CheckRequest(uint64_t size, uint64_t alignment) const {
   if (size == 0) return InvalidArgument(name_ + ": a block of 0 bytes");
+  return CheckAlignment(alignment);
+}
+
+devrt_status BlockTable::CheckAlignment(uint64_t alignment) const {
   if ((alignment & (alignment - 1)) != 0) {
     return InvalidArgument(name_ + ": alignment " + std::to_string(alignment) +
                            " is not a power of two");

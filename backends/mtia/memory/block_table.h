@@ -172,6 +172,8 @@ class BlockTable {
   Blocks::const_iterator Nearest(uint64_t offset) const;
   std::string DescribeLocked(uint64_t offset) const;
   devrt_status CheckRequest(uint64_t size, uint64_t alignment) const;
+  // INVALID_ARGUMENT: no power of two; UNIMPLEMENTED: above kMaxAlignment.
+  devrt_status CheckAlignment(uint64_t alignment) const;
   devrt_status Place(Block block, uint64_t alignment,
                      const devrt_call_site_v0& site, void** ptr);
   devrt_status OutOfCapacity(uint64_t size);

@@ -30,15 +30,7 @@ devrt_status CheckSize(const char* what, uint64_t size) {
 devrt_status BlockTable::Reserve(uint64_t size, uint64_t alignment,
                                  void** base) {
   if (devrt_status error = CheckSize("a reservation", size)) return error;
-  if ((alignment & (alignment - 1)) != 0) {
-    return InvalidArgument(name_ + ": alignment " + std::to_string(alignment) +
-                           " is not a power of two");
-  }
-  if (alignment > kMaxAlignment) {
-    return MakeError(DEVRT_UNIMPLEMENTED, 801,
-                     name_ + ": alignment " + std::to_string(alignment) +
-                         " is more than " + std::to_string(kMaxAlignment));
-  }
+  if (devrt_status error = CheckAlignment(alignment)) return error;
   const std::unique_lock lock(mutex_);
   Block place;
   place.size = place.rounded = size;
