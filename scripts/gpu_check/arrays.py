@@ -6,7 +6,9 @@ import re
 import sys
 
 from gpu_check import examples, machine
-from gpu_check.rows import add_command, google_test, run_google_benchmark
+from gpu_check.result import at_most, bench_row
+from gpu_check.rows import (add_bench_rows, add_command, google_test, nanoseconds,
+                            run_google_benchmark)
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -68,19 +70,13 @@ def benchmarks(check, options):
     theirs = {} if options.simulated else peers(check, options)
     ring = all_reduce(check, options)
     figures = Figures(rows, theirs, ring, judged=not options.simulated)
-    check.tables += [(check.part, *table) for table in figures.tables()]
     if options.simulated:
         check.add(check.part, SKIPPED, "CuPy, PyTorch, and verdicts: figures "
                   "of a simulated device say nothing")
-    missing = figures.missing(raw=not options.simulated,
-                              peer=options.simulated or len(machine.gpus()) > 1)
-    if missing:
-        check.add(check.part, FAILED, f"without rows: {', '.join(missing)}")
-    if not options.simulated:
-        verdicts = list(figures.verdicts())
-        missed = [text for text, met in verdicts if not met]
-        check.add(check.part, PASSED, f"{len(verdicts)} bars; missed: "
-                  f"{', '.join(missed) or 'none'}")
+    add_bench_rows(
+        check, figures.bench_rows(),
+        figures.missing(raw=not options.simulated,
+                        peer=options.simulated or len(machine.gpus()) > 1))
 
 
 def peers(check, options):
@@ -104,7 +100,7 @@ def peers(check, options):
                           f"{TITLES[name]} {what}".strip() + f": {reason}")
         if "rows" in of:
             check.add(check.part, PASSED, f"{TITLES[name]} {of['version']}: "
-                      f"{len(of['rows'])} rows")
+                      f"{len(of['rows'])} rows", {})
     return result
 
 
@@ -138,7 +134,7 @@ def ring_of(output):
 
 
 class Figures:
-    """The tables of bench/README.md.
+    """The rows for the result file.
 
     devrt's figures come from Google Benchmark's rows, the others' from arrays_peers.py,
     and the ring's from the example.
@@ -160,22 +156,12 @@ class Figures:
         row = self.rows.get(name)
         if row is None:
             return None
-        unit = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[row["time_unit"]]
-        which = "real_time" if "manual" in row["run_name"] else "cpu_time"
-        return row[which] * unit
+        return nanoseconds(
+            row, "real_time" if "manual" in row["run_name"] else "cpu_time")
 
     def peer(self, library, name, scale):
         value = self.theirs[library].get("rows", {}).get(name)
         return value and value * scale
-
-    def percent(self, name):
-        """Returns the percentage of the driver's copy of that kind."""
-        raw = RAW_PEER if "Peer" in name else COPY
-        ours, most = self.rate(name), self.rate(raw)
-        return 100 * ours / most if ours and most else None
-
-    def missed(self, verdict):
-        return "missed" if verdict is False and self.judged else ""
 
     def missing(self, raw, peer):
         """Returns the missing rows.  `raw`: needs the driver's; `peer`: needs two
@@ -186,81 +172,41 @@ class Figures:
         return [name for name in wanted
                 if name not in self.rows and (raw or "Raw" not in name)]
 
-    def tables(self):
-        titles = [TITLES[name] for name in LIBRARIES]
-        yield ("Bandwidth, GB/s", ["", "devrt", "of the driver's copy", "bar",
-                                   *titles, "devrt's beside the better", ""],
-               [self.bandwidth(*row) for row in BANDWIDTHS + PEER_COPIES])
-        yield ("The host's time", ["", "devrt", "bar", *titles,
-                                   "devrt's beside the better", ""],
-               [self.host(*row) for row in TIMES])
-        if self.ring:
-            yield self.ring_table()
+    def bench_rows(self):
+        made = [self.bandwidth(*row) for row in BANDWIDTHS + PEER_COPIES]
+        made += [self.host(*row) for row in TIMES]
+        made.append(self.ring_row())
+        found = [bench_row(*row) for row in made if row[3] is not None]
+        if not self.judged:
+            for row in found:
+                row.pop("bars", None)
+        return found
+
+    def peers(self, name, scale):
+        return {TITLES[library]: self.peer(library, name, scale)
+                for library in LIBRARIES}
 
     def bandwidth(self, text, name, least):
-        theirs = [self.peer(library, name, 1) for library in LIBRARIES]
-        percent = self.percent(name)
-        return (text, giga(self.rate(name)), part(percent),
-                f">= {least} %" if least else "", *map(giga, theirs),
-                beside(self.rate(name),
-                       max(filter(None, theirs), default=None)),
-                self.missed(met(percent, least, True)))
+        """Returns GB/s, beside the driver's copy of that kind."""
+        raw = RAW_PEER if "Peer" in name else COPY
+        ours, most = self.rate(name), self.rate(raw)
+        peers = self.peers(name, 1e-9)
+        if name != raw and most:
+            peers["driver's copy"] = most * 1e-9
+        met = ours >= least / 100 * most if least and ours and most else None
+        return ("Arrays, bandwidth", text, "GB/s", ours and ours * 1e-9, peers,
+                {f"{least} % of the driver's copy": met})
 
     def host(self, text, name, most):
-        theirs = [self.peer(library, name, 1e9) for library in LIBRARIES]
         ours = self.time(name)
-        return (text, ns(ours), f"<= {most} ns" if most else "",
-                *map(ns, theirs),
-                beside(ours, min(filter(None, theirs), default=None)),
-                self.missed(met(ours, most, False)))
+        return ("Arrays, the host's time", text, "ns", ours, self.peers(name, 1e9),
+                {f"{most} ns": at_most(ours, most)})
 
-    def ring_table(self):
-        """Returns the table of the ring and NCCL.  One peer copy bounds both."""
-        nccl = self.theirs["pytorch"].get("nccl", {})
-        theirs = nccl.get("bytes_per_second")
+    def ring_row(self):
+        """Returns percentages of one peer copy, which bounds the ring and NCCL."""
+        nccl = self.theirs["pytorch"].get("nccl", {}).get("bytes_per_second")
         link = self.ring.get("one peer copy")
-        return ("All-reduce on two devices", [
-            "", "GB/s sent by each", "of the bound", "bar", ""],
-            [("one peer copy, the bound", f"{link or 0:.1f}", "", "", ""),
-             ("ring_allreduce", f"{self.ring.get('all-reduce', 0):.1f}",
-              part(self.ring.get("percent")), f">= {examples.BAR} %",
-              self.missed(met(self.ring.get("percent"), examples.BAR, True))),
-             (f"NCCL {nccl.get('version', '')}".strip(), giga(theirs, 1),
-              part(theirs and link and theirs / link * 1e-7), "", "")])
-
-    def verdicts(self):
-        """Returns (what, True if it was met) of each bar that can be judged."""
-        for text, name, least in BANDWIDTHS + PEER_COPIES:
-            percent = self.percent(name)
-            if percent and least:
-                yield f"{text} {percent:.1f} %", met(percent, least, True)
-        for text, name, most in TIMES:
-            time = self.time(name)
-            if time and most:
-                yield f"{text} {time:.0f} ns", met(time, most, False)
         percent = self.ring.get("percent")
-        if percent:
-            yield f"ring all-reduce {percent:.1f} %", percent >= examples.BAR
-
-
-def met(value, bar, at_least):
-    """Returns None if there is nothing to judge."""
-    if value is None or bar is None:
-        return None
-    return value >= bar if at_least else value <= bar
-
-
-def giga(rate, digits=0):
-    return "" if rate is None else f"{rate * 1e-9:.{digits}f}"
-
-
-def part(percent):
-    return "" if percent is None else f"{percent:.1f} %"
-
-
-def ns(time):
-    return "" if time is None else f"{time:.0f} ns"
-
-
-def beside(ours, theirs):
-    return f"{ours / theirs:.2f}" if ours and theirs else ""
+        return ("All-reduce on two devices", "ring_allreduce, 1 GiB, of one peer copy",
+                "%", percent, {"NCCL": nccl and link and nccl / link * 1e-7},
+                {f"{examples.BAR} %": at_most(examples.BAR, percent)})

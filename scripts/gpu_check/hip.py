@@ -7,8 +7,10 @@ This runs the plugin on a GPU, and shows nothing about AMD's runtime.
 import os
 import pathlib
 
-from gpu_check.rows import add_command, run_google_benchmark, run_suite
-from gpu_check.runner import FAILED, PASSED, Skip
+from gpu_check.result import bench_row
+from gpu_check.rows import (add_bench_rows, add_command, nanoseconds,
+                            run_google_benchmark, run_suite)
+from gpu_check.runner import Skip
 
 PLUGIN = "lib/devrt/libdevrt_hip.so"
 FORWARDER = "tests/fakes/hip_on_cuda/libamdhip64.so.7"
@@ -40,28 +42,19 @@ def costs(check, options):
         raise Skip("figures of a simulated driver say nothing")
     rows = run_google_benchmark(check, pathlib.Path(check.path(COSTS)),
                                 options, variables)
-    table = beside(rows)
-    if not table:
-        check.add(check.part, FAILED, "no row of both backends")
-        return
-    check.tables.append((check.part, "HIP's plugin beside CUDA's",
-                         ["Row", "cuda", "hip", "Ratio"], table))
-    above = [f"{row[0]} {row[3]}" for row in table if float(row[3]) > BAR]
-    check.add(check.part, PASSED,
-              f"{len(table)} rows; above {BAR} times CUDA's plugin: "
-              f"{', '.join(above) or 'none'}")
+    made = beside(rows)
+    add_bench_rows(check, made, [] if made else ["rows of both backends"])
 
 
 def beside(rows):
-    """Returns (row, CUDA's time, HIP's, ratio) of rows named NAME/BACKEND."""
+    """Returns HIP's rows with CUDA's as the peer; they are named NAME/BACKEND."""
     times = {}
     for row in rows:
         name, _, backend = row["run_name"].partition("/")
-        times.setdefault(name, {})[backend] = row
-    return [(name, *(f"{of[backend]['real_time']:.4g} "
-                     f"{of[backend]['time_unit']}"
-                     for backend in ["cuda", "hip"]),
-             f"{of['hip']['real_time'] / of['cuda']['real_time']:.2f}")
+        times.setdefault(name, {})[backend] = nanoseconds(row, "real_time")
+    return [bench_row("hip beside cuda, on CUDA's driver", name, "ns", of["hip"],
+                      {"cuda": of["cuda"]},
+                      {f"{BAR} of cuda": of["hip"] <= BAR * of["cuda"]})
             for name, of in times.items() if {"cuda", "hip"} <= set(of)]
 
 

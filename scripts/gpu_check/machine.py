@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes this machine.  No question to the driver makes a context."""
+"""Describes this machine and the sources.  No question to the driver makes a context."""
 
 import datetime
+import importlib.metadata
 import pathlib
 import platform
+import re
 import subprocess
+import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPUS = pathlib.Path("/proc/driver/nvidia/gpus")
 VERSION = pathlib.Path("/proc/driver/nvidia/version")
+COMMIT_FILE = "commit.txt"  # in a folder that --pack filled
+CUDA_VERSION = """
+import ctypes
+version = ctypes.c_int()
+ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+print(f"{version.value // 1000}.{version.value % 1000 // 10}")
+"""
+LIBRARIES = re.compile(r"torch|cupy-.*|numba|numba-cuda|numpy|jax|jaxlib|mpi4py"
+                       r"|cuda-core|cuda-bindings|nvidia-nccl-.*|tensorflow.*")
 
 
-def output(*command):
+def output(*command, env=None):
     """Returns what the command prints, or "" if it is missing or fails."""
     try:
-        result = subprocess.run(command, stdout=subprocess.PIPE, text=True,
+        result = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env,
                                 stderr=subprocess.DEVNULL, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -22,21 +35,29 @@ def output(*command):
 
 def gpus():
     """Returns a name for each GPU."""
-    listed = [line for line in output("nvidia-smi", "-L").splitlines()
-              if line.startswith("GPU ")]
+    listed = re.findall(r"^GPU \d+: (.*?)(?: \(UUID: .*\))?$",
+                        output("nvidia-smi", "-L"), re.MULTILINE)
     if listed:
         return listed
-    return sorted(path.name for path in GPUS.glob("*"))
+    found = []
+    for path in sorted(GPUS.glob("*")):
+        try:
+            text = (path / "information").read_text(encoding="utf-8")
+        except OSError:
+            text = ""
+        model = re.search(r"^Model:\s*(.+)$", text, re.MULTILINE)
+        found.append(model[1] if model else path.name)
+    return found
 
 
 def driver():
     version = output("nvidia-smi", "--query-gpu=driver_version",
                      "--format=csv,noheader")
-    if version:
-        return version.splitlines()[0]
-    if VERSION.exists():
-        return VERSION.read_text(encoding="utf-8").splitlines()[0]
-    return "unknown"
+    if not version and VERSION.exists():
+        found = re.search(r"Kernel Module\D*([\d.]+)",
+                          VERSION.read_text(encoding="utf-8"))
+        version = found[1] if found else ""
+    return version.splitlines()[0] if version else "unknown"
 
 
 def processor():
@@ -46,22 +67,53 @@ def processor():
     return platform.machine()
 
 
-def facts(check, simulated):
-    """Returns rows of (name, value) for the report."""
-    root = pathlib.Path(__file__).resolve().parents[2]
+def libraries():
+    """Returns the versions of Python and of the libraries beside devrt."""
+    found = {of.metadata["Name"]: of.version
+             for of in importlib.metadata.distributions()
+             if LIBRARIES.fullmatch(of.metadata["Name"] or "")}
+    return {"python": platform.python_version(), **dict(sorted(found.items()))}
+
+
+def described():
+    """Returns the commit of these sources, with "-dirty" if they differ from it.
+
+    Returns "" without a repository.  One that the sources only lie in does not count.
+    """
+    return output("git", f"--git-dir={ROOT / '.git'}", f"--work-tree={ROOT}",
+                  "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12")
+
+
+def commit(root, given):
+    """Returns (commit, True if the sources differed from it).
+
+    The commit is what --commit says, else what --pack wrote, else that of the
+    repository.
+    """
+    packed = root / COMMIT_FILE
+    text = given or (packed.read_text(encoding="utf-8").strip()
+                     if packed.exists() else described())
+    return text.removesuffix("-dirty"), text.endswith("-dirty")
+
+
+def facts(check, simulated, quick, given):
+    """Returns what a result file says about the run itself."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    rows = [
-        ("Date", now.strftime("%Y-%m-%d %H:%M UTC")),
-        ("Commit", output("git", "-C", str(root), "describe", "--always",
-                          "--dirty") or "unknown"),
-        ("System", f"{platform.freedesktop_os_release()['PRETTY_NAME']}, "
-                   f"Linux {platform.release()}"),
-        ("Processor", processor()),
-    ]
-    if simulated:
-        rows.append(("Driver", "simulated, of --library-path"))
-    else:
-        rows.append(("Driver", driver()))
-        rows += [(f"GPU {i}", name) for i, name in enumerate(gpus())]
-    rows.append(("devrt list", check.device_list()))
-    return rows
+    name, dirty = commit(check.root, given)
+    return {
+        "date": now.strftime("%Y-%m-%dT%H:%MZ"),
+        "commit": name,
+        "dirty": dirty,
+        "quick": quick,
+        "machine": {
+            "gpus": [] if simulated else gpus(),
+            "devices": check.device_list(),
+            "driver": "simulated" if simulated else driver(),
+            "cuda": output(sys.executable, "-c", CUDA_VERSION,
+                           env=check.environment),
+            "system": f"{platform.freedesktop_os_release()['PRETTY_NAME']}, "
+                      f"Linux {platform.release()}",
+            "processor": processor(),
+            "libraries": libraries(),
+        },
+    }

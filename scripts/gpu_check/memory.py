@@ -6,7 +6,9 @@ import re
 import sys
 
 from gpu_check import c10
-from gpu_check.rows import google_test, run_google_benchmark, run_soak
+from gpu_check.result import at_most, bench_row
+from gpu_check.rows import (add_bench_rows, google_test, nanoseconds,
+                            run_google_benchmark, run_soak)
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -41,7 +43,8 @@ TIMES = [
     ("64 KiB pinned", "PinnedPair/65536", None, None),
     ("mixed pinned sizes, 64 live", "PinnedMixed64", None, None),
 ]
-THREADS = ["PairThreads", "Mixed64Threads", "PinnedPairThreads"]
+THREADS = {"PairThreads": "512 B", "Mixed64Threads": "mixed sizes, 64 live",
+           "PinnedPairThreads": "512 B pinned"}
 FASTER = 8  # 16 threads beside one
 GROWTH = ("beside 1,000,000 live", "beside 1,000 live", 2)
 ASYNC = [("512 B", "Pair/512"), ("1 MiB", "Pair/1048576"),
@@ -67,10 +70,11 @@ def torch_allocator(check, options):
         check.add(check.part, SKIPPED, f"PyTorch: {command.tail}")
     elif command.code != 0 or not scenes or failed:
         check.add(check.part, FAILED, "PyTorch's allocator: "
-                  f"{', '.join(failed) or command.ending}")
+                  f"{', '.join(failed) or command.ending}",
+                  {"failed": max(1, len(failed))})
     else:
         check.add(check.part, PASSED, f"PyTorch's allocator: {len(scenes)} "
-                  "scenes")
+                  "scenes", {"passed": len(scenes)})
 
 
 def soak(check, options):
@@ -100,143 +104,81 @@ def benchmarks(check, options):
     if theirs is not None:
         rows += run_google_benchmark(check, theirs, options, variables)
     figures = Figures(rows)
-    check.tables += [(check.part, *table) for table in figures.tables()]
-    if figures.missing:
-        check.add(check.part, FAILED,
-                  f"without rows: {', '.join(figures.missing)}")
-    if not options.simulated:
-        missed = [text for text, met in figures.verdicts() if not met]
-        check.add(check.part, PASSED,
-                  f"{len(list(figures.verdicts()))} bars; missed: "
-                  f"{', '.join(missed) or 'none'}")
-
-
-def time_of(row):
-    """Returns nanoseconds: wall time for threads and waits, else the processor's time.
-    """
-    unit = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[row["time_unit"]]
-    name = row["run_name"]
-    return row["real_time" if "/real_time" in name else "cpu_time"] * unit
+    add_bench_rows(check, figures.bench_rows(judged=not options.simulated),
+                   figures.missing)
 
 
 class Figures:
-    """The tables of bench/README.md, from Google Benchmark's rows.
+    """The rows for the result file, from Google Benchmark's rows.
 
     The peer's rows come from c10 and have the names of devrt's.
     """
 
     def __init__(self, rows):
         self.rows = {row["run_name"]: row for row in rows}
-        self.has_peer = any(name.startswith("C10") for name in self.rows)
         self.missing = [name for _, name, _, _ in TIMES
                         if name not in self.rows]
 
     def time(self, name):
-        row = self.rows.get(name)
-        return None if row is None else time_of(row)
+        """Returns nanoseconds: wall time for threads and waits, else the processor's.
+        """
+        if name not in self.rows:
+            return None
+        return nanoseconds(self.rows[name],
+                           "real_time" if "/real_time" in name else "cpu_time")
 
-    def rate(self, name):
-        row = self.rows.get(name)
-        return None if row is None else row.get("items_per_second")
+    def figure(self, name, key):
+        return self.rows.get(name, {}).get(key)
 
     def speedup(self, name):
         """Returns the speed of 16 threads beside one."""
-        one, many = (self.rate(f"{name}/real_time/threads:{n}")
+        one, many = (self.figure(f"{name}/real_time/threads:{n}", "items_per_second")
                      for n in [1, 16])
         return many / one if one and many else None
 
-    def reserved(self, name):
-        row = self.rows.get(name)
-        return None if row is None else row.get("reserved_MiB")
+    def bench_rows(self, judged=True):
+        made = [*self.times(), *self.threads(), *self.traces(), *self.ordered()]
+        found = [bench_row(*row) for row in made if row[3] is not None]
+        if not judged:
+            for row in found:
+                row.pop("bars", None)
+        return found
 
-    def tables(self):
-        yield ("Times", ["", "devrt", "c10", "ratio", "bar"],
-               [(text, ns(self.time(name)), ns(self.time(f"C10{name}")),
-                 ratio(self.time(name), self.time(f"C10{name}")),
-                 bars(most, part)) for text, name, most, part in TIMES])
-        yield ("16 threads beside one",
-               ["", "devrt", "c10", "devrt's beside c10's, 16 threads", "bar"],
-               [(name, times(self.speedup(name)),
-                 times(self.speedup(f"C10{name}")),
-                 times(quotient(
-                     self.rate(f"{name}/real_time/threads:16"),
-                     self.rate(f"C10{name}/real_time/threads:16"))),
-                 f">= {FASTER} x" if name == THREADS[0] else "")
-                for name in THREADS])
-        yield ("Peaks of reserved memory, MiB",
-               ["", "in use", "devrt", "c10", "unused, devrt", "unused, c10"],
-               [self.trace(name) for name in TRACES])
-        yield ("Stream-ordered memory",
-               ["", "cached", "the driver's by devrt", "the driver's alone",
-                "cached beside it"],
-               [(text, *(ns(self.time(f"{way}{name}/real_time"))
-                         for way in ["Cached", "Driver", "RawAsync"]),
-                 ratio(self.time(f"Cached{name}/real_time"),
-                       self.time(f"RawAsync{name}/real_time")))
-                for text, name in ASYNC])
-
-    def trace(self, name):
-        ours = self.rows.get(f"TraceOf/{name}")
-        theirs = self.rows.get(f"C10TraceOf/{name}")
-        return (name, mebibytes(ours, "allocated_MiB"),
-                mebibytes(ours, "reserved_MiB"),
-                mebibytes(theirs, "reserved_MiB"), unused(ours),
-                unused(theirs))
-
-    def verdicts(self):
-        """Returns (what, True if it was met) of each bar that can be judged."""
+    def times(self):
+        few = self.time(dict(row[:2] for row in TIMES)[GROWTH[1]])
         for text, name, most, part in TIMES:
             ours, theirs = self.time(name), self.time(f"C10{name}")
-            if ours and most:
-                yield f"{text} {ours:.0f} ns", ours <= most
-            if ours and theirs and part:
-                yield f"{text} {ours / theirs:.2f} of c10", ours <= part * theirs
-        names = {text: name for text, name, _, _ in TIMES}
-        growth = quotient(*(self.time(names[text]) for text in GROWTH[:2]))
-        if growth:
-            yield f"a million live {growth:.2f} x", growth <= GROWTH[2]
-        faster = self.speedup(THREADS[0])
-        if faster:
-            yield f"16 threads {faster:.1f} x", faster >= FASTER
+            bars = {f"{most} ns": at_most(ours, most),
+                    f"{part} of c10": at_most(
+                        ours, part * theirs if part and theirs else None)}
+            if text == GROWTH[0] and few:
+                bars[f"{GROWTH[2]} x that {GROWTH[1]}"] = at_most(
+                    ours, GROWTH[2] * few)
+            if name == "BetweenStreams":
+                bars["the same block"] = at_most(
+                    self.figure(name, "other_blocks"), 0)
+            yield "Allocators", text, "ns", ours, {"c10": theirs}, bars
+
+    def threads(self):
+        for name, text in THREADS.items():
+            ours = self.speedup(name)
+            bar = {f"{FASTER} x": at_most(FASTER, ours)}
+            yield ("Allocators, 16 threads beside one", text, "x", ours,
+                   {"c10": self.speedup(f"C10{name}")},
+                   bar if name == "PairThreads" else {})
+
+    def traces(self):
         for name in TRACES:
-            ours = self.reserved(f"TraceOf/{name}")
-            theirs = self.reserved(f"C10TraceOf/{name}")
-            if ours and theirs:
-                yield (f"{name} reserves {ours:.0f} of {theirs:.0f} MiB",
-                       ours <= theirs)
-        other = self.rows.get("BetweenStreams")
-        if other is not None:
-            yield "the same block between streams", other["other_blocks"] == 0
+            ours, theirs = (self.figure(f"{of}TraceOf/{name}", "reserved_MiB")
+                            for of in ["", "C10"])
+            used = self.figure(f"TraceOf/{name}", "allocated_MiB") or 0
+            yield ("Allocators, peaks of reserved memory",
+                   f"{name}, {used:.0f} MiB in use", "MiB", ours, {"c10": theirs},
+                   {"at most c10's": at_most(ours, theirs)})
 
-
-def quotient(ours, theirs):
-    return ours / theirs if ours and theirs else None
-
-
-def ns(time):
-    return "" if time is None else f"{time:.3g} ns" if time < 1000 else (
-        f"{time:.0f} ns")
-
-
-def ratio(ours, theirs):
-    value = quotient(ours, theirs)
-    return "" if value is None else f"{value:.2f}"
-
-
-def times(value):
-    return "" if value is None else f"{value:.1f} x"
-
-
-def bars(most, part):
-    return ", ".join(text for text in [
-        f"{most} ns" if most else "", f"{part} of c10" if part else ""] if text)
-
-
-def mebibytes(row, name):
-    return "" if row is None else f"{row[name]:.0f}"
-
-
-def unused(row):
-    if row is None:
-        return ""
-    return f"{100 * (1 - row['allocated_MiB'] / row['reserved_MiB']):.1f} %"
+    def ordered(self):
+        for text, name in ASYNC:
+            cached, ours, raw = (self.time(f"{way}{name}/real_time")
+                                 for way in ["Cached", "Driver", "RawAsync"])
+            yield ("Stream-ordered memory", f"{text}, cached", "ns", cached,
+                   {"the driver's by devrt": ours, "driver": raw}, {})

@@ -7,10 +7,10 @@ import re
 import shutil
 import sys
 
-from gpu_check import arrays, c10, examples, hip, memory, python
+from gpu_check import arrays, driver_costs, examples, hip, memory, python
 from gpu_check.rows import (add_command, add_tests, google_test,
-                            run_google_benchmark, run_soak, run_suite)
-from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
+                            run_soak, run_suite)
+from gpu_check.runner import FAILED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COEXISTENCE = ROOT / "tests/hardware/coexistence.py"
@@ -94,7 +94,8 @@ def coexistence(check, options):
     for of, tests in by_class.items():
         reasons = {test["reason"] for test in tests}
         if len(reasons) == 1 and tests[0]["outcome"] == "skipped":
-            check.add(command.part, SKIPPED, f"{of}: {reasons.pop()}")
+            check.add(command.part, SKIPPED, f"{of}: {reasons.pop()}",
+                      {"skipped": len(tests)})
         else:
             add_tests(check, dataclasses.replace(command, code=0), of, tests)
     if command.code != 0 and not any(
@@ -163,35 +164,6 @@ def add_sanitizer(check, command, what):
         add_command(check, command, f"{what}: no errors")
 
 
-# ---- Figures ----------------------------------------------------------------
-
-
-def benchmarks(check, options):
-    if options.simulated:
-        raise Skip("figures of a simulated driver say nothing")
-    ours = pathlib.Path(check.path("bench/cuda_bench"))
-    if not ours.exists():
-        raise Skip("there is no bench/cuda_bench: Google Benchmark was missing "
-                   "when it was built")
-    google_benchmark(check, ours, options)
-    theirs = c10.build(check, "c10_cuda_bench")
-    if theirs is not None:
-        google_benchmark(check, theirs, options)
-
-
-def google_benchmark(check, program, options):
-    rows = [(row["run_name"], f"{row['real_time']:.4g} {row['time_unit']}",
-             rate(row))
-            for row in run_google_benchmark(check, program, options)]
-    check.tables.append((check.part, f"{program.name}, medians", ["Row", "Time", "GiB/s"],
-                         rows))
-
-
-def rate(row):
-    per_second = row.get("bytes_per_second")
-    return f"{per_second / 2**30:.1f}" if per_second else ""
-
-
 PARTS = {
     "kernels": kernels,
     "conformance": conformance,
@@ -209,7 +181,7 @@ PARTS = {
     "python": python.tests,
     "interop": python.interop,
     "sanitizer": sanitizer,
-    "benchmarks": benchmarks,
+    "benchmarks": driver_costs.benchmarks,
     "memory_benchmarks": memory.benchmarks,
     "arrays_benchmarks": arrays.benchmarks,
     "python_benchmarks": python.benchmarks,

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import arrays, c10, examples, hip, memory
+from gpu_check import arrays, c10, examples, hip, machine, memory
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -107,8 +107,11 @@ def libraries_of(path):
     return {name: file for name, file in found if not SYSTEM.match(name)}
 
 
-def pack(root, folder):
-    """Copies the programs without debug information, and their libraries."""
+def pack(root, folder, commit=None):
+    """Copies the programs without debug information, and their libraries.
+
+    Writes the commit, too, as the sources may go without their repository.
+    """
     target = pathlib.Path(folder).resolve()
     files = [name for name in NEEDED + WANTED if (root / name).exists()]
     programs = [name for name in files if is_elf(root / name)]
@@ -124,6 +127,9 @@ def pack(root, folder):
             if not inside and not (target / "lib" / library).exists():
                 copy_stripped(path, target / "lib" / library)
     c10.pack(target)
+    name, dirty = machine.commit(root, commit)
+    (target / machine.COMMIT_FILE).write_text(f"{name}{'-dirty' * dirty}\n",
+                                              encoding="utf-8")
     size = sum(path.stat().st_size for path in target.rglob("*")
                if path.is_file())
     print(f"{target}: {size / 2**20:.1f} MiB; on the other machine: "

@@ -5,10 +5,12 @@ All need the package for the Python that runs gpu-check: --python DIR|WHEEL.
 """
 
 import pathlib
+import re
 import sys
 import zipfile
 
-from gpu_check.rows import add_command
+from gpu_check.result import at_most, bench_row
+from gpu_check.rows import add_bench_rows, add_command
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -16,6 +18,7 @@ BENCH = ROOT / "bench/python_bench.py"
 MATRIX = ROOT / "tests/interop/matrix.py"
 NOTHING_THERE = 77
 SWITCH = "with device, switch"
+PEERS = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba"}
 # These test mtia's answers, or expect mtia to be the first backend, and run as they do
 # without a GPU.
 OF_MTIA = ["test_backends.py", "test_errors.py", "test_events.py",
@@ -66,10 +69,32 @@ def tests(check, options):
              "DEVRT_TEST_PYTHON_PACKAGE": str(where),
              "PYTHONDONTWRITEBYTECODE": "1"})
         lines = command.output.strip().splitlines() or [""]
+        said = f"{file.name}: {lines[-1].strip('= ')}"
+        counts = counts_of(lines[-1])
         if command.code == 5:  # pytest collected nothing
-            check.add(command.part, SKIPPED, f"{file.name}: {lines[-1]}")
+            check.add(command.part, SKIPPED, said)
+        elif command.code == 0:
+            check.add(command.part, PASSED, said, counts)
         else:
-            add_command(check, command, f"{file.name}: {lines[-1].strip('= ')}")
+            counts.setdefault("failed", 1)
+            check.add(command.part, FAILED, f"{said}: {command.ending}", counts,
+                      failed_of(command.output) or [f"{said}: {command.ending}"])
+
+
+def counts_of(line):
+    """Returns the counts in pytest's last line: 3 passed, 1 skipped in 0.2s."""
+    words = {"error": "failed", "errors": "failed"}
+    counts = {}
+    for number, word in re.findall(
+            r"(\d+) (passed|failed|skipped|errors?)\b", line):
+        word = words.get(word, word)
+        counts[word] = counts.get(word, 0) + int(number)
+    return counts
+
+
+def failed_of(output):
+    """Returns the tests that pytest's summary names."""
+    return re.findall(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+)", output, re.MULTILINE)
 
 
 def backends(file):
@@ -92,10 +117,6 @@ def interop(check, options):
         add_command(check, command, "no result")
         return
     add_cases(check, command, result)
-    rows = [(case["id"], case["code"], case["outcome"], case["note"][:120])
-            for case in result["cases"]]
-    check.tables.append((command.part, "interop matrix",
-                         ["Case", "Code", "Outcome", "Note"], rows))
 
 
 def add_cases(check, command, result):
@@ -108,17 +129,20 @@ def add_cases(check, command, result):
         ran = [case for case in cases if case["outcome"] != "skipped"]
         failed = [case for case in cases if case["outcome"] == "failed"]
         deviates = [case for case in cases if case["outcome"] == "deviates"]
+        skipped = len(cases) - len(ran)
+        counts = {"skipped": skipped} if skipped else {}
         for case in failed:
             check.add(command.part, FAILED,
-                      f"{case['id']}: {case['note'][:300]}", case["seconds"])
+                      f"{case['id']}: {case['note'][:300]}")
         if not ran:
             check.add(command.part, SKIPPED,
-                      f"{name}: {cases[0]['note'][:120]}")
-        elif not failed:
+                      f"{name}: {cases[0]['note'][:120]}", counts)
+        else:
+            good = len(ran) - len(failed)
             more = f", {len(deviates)} known deviations" if deviates else ""
-            check.add(command.part, PASSED,
-                      f"{name}: {len(ran)} cases{more}",
-                      sum(case["seconds"] for case in ran))
+            counts.update({"passed": good - len(deviates)},
+                          **({"deviates": len(deviates)} if deviates else {}))
+            check.add(command.part, PASSED, f"{name}: {good} cases{more}", counts)
     if command.code not in (0, 1, NOTHING_THERE):
         add_command(check, command, "matrix.py")
 
@@ -138,42 +162,24 @@ def benchmarks(check, options):
     if result is None:
         add_command(check, command, "no figures")
         return
-    own, *peers = result["ns"]
-    rows = [figures_row(name, bar, result["ns"][own],
-                        [result["ns"][peer] for peer in peers])
-            for name, bar in result["bars"].items()]
-    check.tables.append(
-        (command.part, f"ns per call, medians of {rounds}",
-         ["Call", "devrt", *peers, "Bar", "", "Best of the others / devrt"],
-         rows))
-    add_command(check, command, f"{len(rows)} rows beside "
-                f"{', '.join(peers) or 'no other library'}")
     if options.simulated:
         check.add(command.part, SKIPPED,
                   "verdicts: figures of a simulated driver say nothing")
-        return
-    barred = [name for name, bar in result["bars"].items() if bar]
-    missing = [name for name in barred if name not in result["ns"][own]]
+    own, *_ = result["ns"]
+    missing = [name for name, bar in result["bars"].items()
+               if bar and name not in result["ns"][own]]
     if result["devices"] == 1 and SWITCH in missing:
         missing.remove(SWITCH)
         check.add(command.part, SKIPPED, f"{SWITCH}: takes two devices")
-    barred = [name for name in barred if name in result["ns"][own]]
-    if missing:
-        check.add(command.part, FAILED, f"without rows: {', '.join(missing)}")
-    over = [f"{row[0]} {row[1]} > {row[-3]}" for row in rows
-            if row[-2] == "over"]
-    check.add(command.part, PASSED,
-              f"{len(barred)} bars; missed: {', '.join(over) or 'none'}")
+    add_command(check, command, f"{len(result['ns'][own])} rows, medians of {rounds}")
+    add_bench_rows(check, bench_rows(result, judged=not options.simulated), missing)
 
 
-def figures_row(name, bar, own, peers):
-    """Returns a line of the table: devrt's figure, the others', the bar, the ratio."""
-    mine = own.get(name)
-    theirs = [peer.get(name) for peer in peers]
-    known = [ns for ns in theirs if ns is not None]
-    verdict = ""
-    if bar and mine is not None:
-        verdict = "over" if mine > bar else "ok"
-    ratio = f"{min(known) / mine:.1f}" if known and mine else ""
-    cells = ["-" if ns is None else f"{ns:.0f}" for ns in [mine, *theirs]]
-    return (name, *cells, str(bar or "-"), verdict, ratio)
+def bench_rows(result, judged):
+    """Returns rows of python_bench.py's figures."""
+    own, *peers = result["ns"]
+    return [bench_row("Python, a call", name, "ns", result["ns"][own][name],
+                      {PEERS[peer]: result["ns"][peer].get(name) for peer in peers},
+                      {f"{bar} ns": at_most(result["ns"][own][name], bar)}
+                      if judged else {})
+            for name, bar in result["bars"].items() if name in result["ns"][own]]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the results, and writes the report."""
-
-import shlex
+"""Prints the results."""
 
 from gpu_check import runner
 
@@ -35,47 +33,3 @@ def summary(check):
                       if command.part == part)
         lines.append((part, worst, detail, seconds))
     return lines
-
-
-def cell(text):
-    return str(text).replace("|", "\\|").replace("\n", " ")
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(cell(value) for value in row) + " |"
-              for row in rows]
-    return "\n".join(lines)
-
-
-def part_text(check, part):
-    pieces = [f"## {part}", table(
-        ["Outcome", "What"],
-        [(row.outcome, row.detail) for row in check.rows_of(part)])]
-    for of, title, header, rows in check.tables:
-        if of == part:
-            pieces += [title + ":", table(header, rows)]
-    commands = [command for command in check.commands if command.part == part]
-    if commands:
-        pieces.append("```sh\n" + "\n".join(
-            f"{command.text}  # {command.ending}, {command.seconds:.1f} s"
-            for command in commands) + "\n```")
-    if any(row.outcome == runner.FAILED for row in check.rows_of(part)):
-        pieces += [f"The end of `{command.words[0]}`, {command.ending}:\n\n"
-                   f"```text\n{command.tail}\n```"
-                   for command in commands if command.code != 0]
-    return "\n\n".join(pieces)
-
-
-def markdown(check, facts, arguments):
-    pieces = [
-        "# devrt on hardware",
-        f"`scripts/gpu-check {shlex.join(arguments)}`",
-        table(["", ""], facts),
-        table(["Part", "Result", "What", "Time"],
-              [(part, outcome, detail, f"{seconds:.1f} s")
-               for part, outcome, detail, seconds in summary(check)]),
-    ]
-    pieces += [part_text(check, part)
-               for part in dict.fromkeys(row.part for row in check.rows)]
-    return "\n\n".join(pieces) + "\n"

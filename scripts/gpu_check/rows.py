@@ -6,6 +6,7 @@ import re
 from gpu_check.runner import FAILED, PASSED, SKIPPED
 
 MOST_NAMED = 12  # tests that a row names
+LONG_SOAK = 600  # seconds after which growth is judged
 
 
 def named(names):
@@ -31,21 +32,24 @@ def add_tests(check, command, what, tests):
     failed = [t["name"] for t in tests if t["outcome"] == "failed"]
     passed = [t["name"] for t in tests if t["outcome"] == "passed"]
     if failed:
-        check.add(part, FAILED, f"{what}: {named(failed)}")
+        check.add(part, FAILED, f"{what}: {named(failed)}",
+                  {"failed": len(failed)}, failed)
     elif command.code != 0:
         check.add(part, FAILED, f"{what}: {command.ending}")
     if passed:
-        check.add(part, PASSED, f"{what}: {len(passed)} tests")
+        check.add(part, PASSED, f"{what}: {len(passed)} tests",
+                  {"passed": len(passed)})
     reasons = {}
     for test in tests:
         if test["outcome"] == "skipped":
             reasons.setdefault(test["reason"], []).append(test["name"])
     for reason, names in reasons.items():
-        check.add(part, SKIPPED, f"{what}: {named(names)}: {reason}")
+        check.add(part, SKIPPED, f"{what}: {named(names)}: {reason}",
+                  {"skipped": len(names)})
 
 
 def run_suite(check, options, plugin, variables=None):
-    """Runs devrt cts of a plugin, and adds a row and a table of its groups."""
+    """Runs devrt cts of a plugin, and adds a row."""
     json_file = check.file(f"{check.part}.json")
     words = [check.path("tools/devrt"), "cts",
              "--plugin=" + check.path(plugin),
@@ -54,27 +58,24 @@ def run_suite(check, options, plugin, variables=None):
     if options.xfail:
         words += [f"--xfail={options.xfail}", "--verify-xfail"]
     command = check.run(words, 900, variables)
-    result = check.read_json(json_file)
-    if result is None:
+    report = check.read_json(json_file)
+    if report is None:
         add_command(check, command, "no report")
         return
-    counts = result["counts"]
-    check.tables.append((command.part, "Groups",
-                         ["Group", "Passed", "Failed", "Unsupported",
-                          "Skipped"],
-                         [(name, of["passed"], of["failed"], of["unsupported"],
-                           of["skipped"])
-                          for name, of in result["groups"].items()]))
+    counts = report["counts"]
     detail = (f"{counts['passed']} passed, {counts['failed']} failed, "
               f"{counts['unsupported']} unsupported, {counts['skipped']} "
-              f"skipped on {', '.join(result['devices'])}")
-    failed = [test["name"] for test in result["tests"]
+              f"skipped on {', '.join(report['devices'])}")
+    failed = [test["name"] for test in report["tests"]
               if test["outcome"] in ("failed", "unexpected_pass")]
+    of_parts = {name: counts[name]
+                for name in ["passed", "failed", "unsupported", "skipped"]}
     if command.code == 0:
-        check.add(command.part, PASSED, detail)
+        check.add(command.part, PASSED, detail, of_parts)
     else:
         check.add(command.part, FAILED,
-                  f"{detail}; {named(failed) or command.ending}")
+                  f"{detail}; {named(failed) or command.ending}", of_parts,
+                  failed or [command.ending])
 
 
 def google_test(check, program, timeout, *arguments):
@@ -83,9 +84,9 @@ def google_test(check, program, timeout, *arguments):
     command = check.run([check.path(f"tests/hardware/{program}"),
                          f"--gtest_output=json:{json_file}", *arguments],
                         timeout)
-    result = check.read_json(json_file)
+    report = check.read_json(json_file)
     tests = []
-    for suite in (result or {}).get("testsuites", []):
+    for suite in (report or {}).get("testsuites", []):
         for test in suite["testsuite"]:
             if test["status"] != "RUN":
                 continue
@@ -108,26 +109,27 @@ def skip_reason(test, output):
 
 
 def run_soak(check, program, seconds):
-    """Runs one of tests/hardware's soaks, and adds a table of what must not grow."""
+    """Runs one of tests/hardware's soaks, with figures of what must not grow."""
     json_file = check.file(f"{program}.json")
     command = check.run(
         [check.path(f"tests/hardware/{program}"), "--backend=cuda",
          f"--seconds={seconds:g}", f"--json={json_file}"], seconds + 120)
-    result = check.read_json(json_file)
-    if result is None:
+    report = check.read_json(json_file)
+    if report is None:
         add_command(check, command, "no report")
         return
-    verdicts = result["verdicts"]
-    check.tables.append((command.part, "What must not grow", [
-        "Measure", "At first", "Growth", "Allowed", ""],
-        [(v["name"], v["at_first"], v["growth"], v["allowed"],
-          "grows" if v["grows"] else "ok" if v["judged"] else "not judged")
-         for v in verdicts]))
-    growing = [v["name"] for v in verdicts if v["grows"]]
-    detail = (f"{result['rounds']} rounds of {result['threads']} threads on "
-              f"{', '.join(result['devices'])}, {seconds:g} s")
-    if result["error"]:
-        detail += f"; {result['error']}"
+    if seconds < LONG_SOAK:
+        check.partial[check.part] = f"{seconds:g} s of {LONG_SOAK}"
+    check.figures[check.part] = {
+        "rounds": report["rounds"],
+        "threads": report["threads"],
+        **{f"{of['name']} grew by": f"{of['growth']:.4g}, allowed {of['allowed']:.4g}"
+           for of in report["verdicts"] if of["judged"]}}
+    growing = [of["name"] for of in report["verdicts"] if of["grows"]]
+    detail = (f"{report['rounds']} rounds of {report['threads']} threads on "
+              f"{', '.join(report['devices'])}, {seconds:g} s")
+    if report["error"]:
+        detail += f"; {report['error']}"
     if growing:
         detail += f"; grows: {', '.join(growing)}"
     add_command(check, command, detail)
@@ -148,9 +150,30 @@ def run_google_benchmark(check, program, options, variables=None):
          "--benchmark_report_aggregates_only=true",
          f"--benchmark_out={json_file}", "--benchmark_out_format=json"], 600,
         variables)
-    result = check.read_json(json_file) or {"benchmarks": []}
-    rows = [row for row in result["benchmarks"]
+    report = check.read_json(json_file) or {"benchmarks": []}
+    rows = [row for row in report["benchmarks"]
             if row.get("aggregate_name") == "median"]
     add_command(check, command,
                 f"{program.name}: {len(rows)} rows, medians of {times}")
     return rows
+
+
+def nanoseconds(row, which):
+    """Returns a time of a row of Google Benchmark, "cpu_time" or "real_time"."""
+    return row[which] * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[row["time_unit"]]
+
+
+def add_bench_rows(check, rows, missing=()):
+    """Keeps rows for the result file, and adds what came of their bars.
+
+    A missed bar is no failure, as machines differ.  A missing row is.
+    """
+    check.bench_rows[check.part] = rows
+    if missing:
+        check.add(check.part, FAILED, f"without rows: {', '.join(missing)}")
+    bars = [(f"{row['row']} {row['devrt']:g} {row['unit']}, {text}", met)
+            for row in rows for text, met in row.get("bars", {}).items()]
+    if bars:
+        missed = [text for text, met in bars if not met]
+        check.add(check.part, PASSED, f"{len(bars)} bars; missed: "
+                  f"{'; '.join(missed) or 'none'}", {})

@@ -12,7 +12,7 @@ import time
 import traceback
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
-TAIL = 40  # lines of a failed command that the report shows
+TAIL = 40  # lines of a command that Command.tail keeps
 
 
 class Skip(Exception):
@@ -24,7 +24,9 @@ class Row:
     part: str
     outcome: str
     detail: str
-    seconds: float = 0
+    counts: dict  # number of tests by outcome
+    failures: list  # the tests that failed
+    left_out: bool = False  # by --skip
 
 
 @dataclasses.dataclass
@@ -59,7 +61,10 @@ class Runner:
         self.folder = folder
         self.rows = []
         self.commands = []
-        self.tables = []  # (part, title, header, rows), for the report
+        # For the result file, by part.
+        self.figures = {}
+        self.bench_rows = {}
+        self.partial = {}
         self.part = None
         self.environment = {
             name: value for name, value in os.environ.items()
@@ -71,8 +76,15 @@ class Runner:
     def rows_of(self, part):
         return [row for row in self.rows if row.part == part]
 
-    def add(self, part, outcome, detail, seconds=0):
-        self.rows.append(Row(part, outcome, detail, seconds))
+    def add(self, part, outcome, detail, counts=None, failures=None):
+        """Adds a row, which counts as one test if `counts` does not say otherwise."""
+        failed = failures or [detail] if outcome == FAILED else []
+        self.rows.append(Row(part, outcome, detail,
+                             {outcome.lower(): 1} if counts is None else counts,
+                             failed))
+
+    def leave_out(self, part):
+        self.rows.append(Row(part, SKIPPED, "--skip", {}, [], left_out=True))
 
     def run_part(self, name, part, options):
         self.part = name
@@ -133,6 +145,5 @@ class Runner:
         try:
             found = json.loads(command.output)["devices"]
         except (KeyError, ValueError):
-            return "no answer"
-        return ", ".join(f"{device['device']} {device['name']}"
-                         for device in found)
+            return []
+        return [f"{device['device']} {device['name']}" for device in found]

@@ -14,8 +14,8 @@ BUILD = os.environ["DEVRT_BUILD"]
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
-from gpu_check import (arrays, hip, machine, memory, parts,  # noqa: E402
-                       report, runner)
+from gpu_check import (arrays, driver_costs, hip, machine,  # noqa: E402
+                       memory, parts, python, result, rows, runner)
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
@@ -48,6 +48,12 @@ class GpuCheck(unittest.TestCase):
                           "--memory-soak-seconds=2", *arguments, "--skip",
                           *others, **options)
 
+    def result_of(self, only, *arguments, **options):
+        """Returns what is printed, and the result file."""
+        written = self.folder / "result.json"
+        text = self.simulate(only, "--result", written, *arguments, **options)
+        return text, result.load(written)
+
     @unittest.skipIf(machine.gpus(), "there is a GPU")
     def test_no_gpu(self):
         text = self.check("--prebuilt", BUILD, expect=NOTHING_THERE)
@@ -64,62 +70,65 @@ class GpuCheck(unittest.TestCase):
     def test_all_is_well(self):
         quick = [name for name in parts.PARTS
                  if not name.endswith("conformance")]
-        written = self.folder / "report.md"
-        text = self.simulate(quick, "--report", written, expect=PASSED)
-        markdown = written.read_text(encoding="utf-8")
+        text, found = self.result_of(quick, expect=PASSED)
+        self.assertNotIn("conformance", found["parts"])
         self.assertRegex(text, r"(?m)^kernels +passed +[\d.]+ s +[1-9]\d+ launches")
         for part in ["contexts", "bad_input", "environment", "faults",
                      "coexistence", "soak", "memory", "memory_soak"]:
             self.assertRegex(text, rf"(?m)^{part} +passed ")
-            self.assertRegex(markdown, rf"(?m)^\| {part} \| passed \|")
+            self.assertEqual(found["parts"][part]["outcome"], "passed")
+            self.assertGreater(found["parts"][part]["passed"], 0)
         self.assertRegex(text, r"(?m)^conformance +skipped .* --skip$")
         self.assertRegex(text, r"(?m)^sanitizer +skipped ")
         self.assertRegex(text, r"(?m)^benchmarks +skipped .*simulated")
         if HAS_BENCHMARKS:
             self.assertRegex(text, r"passed +traces_bench: 3 rows")
             self.assertRegex(text, r"(?m)^arrays_benchmarks +passed ")
-            self.assertRegex(markdown, r"(?m)^\| peer copy of arrays, 1 GiB \| \d+ ")
-            self.assertRegex(markdown, r"(?m)^\| view, a slice \| \d+ ns ")
+            measured = {row["row"]: row for name in
+                        ["memory_benchmarks", "arrays_benchmarks"]
+                        for row in found["parts"][name]["rows"]}
+            self.assertEqual(measured["peer copy of arrays, 1 GiB"]["unit"], "GB/s")
+            self.assertEqual(measured["view, a slice"]["unit"], "ns")
+            self.assertNotIn("bars", measured["view, a slice"])
+            self.assertIn("mixed sizes, 64 live", measured)
+            self.assertTrue([row for row in measured if row.startswith("training, ")])
             self.assertRegex(text, r"skipped +c10, and verdicts")
             self.assertNotIn("without rows", text)
-            self.assertRegex(markdown, r"(?m)^\| mixed sizes, 64 live \| \S+ ns ")
-            self.assertRegex(markdown, r"(?m)^\| training \| \d+ \| \d+ \|  \|")
         self.assertRegex(text, r"(?m)^hip_costs +skipped ")
         if HAS_HIP:
             self.assertRegex(text, r"(?m)^three_backends +passed .* 6 orders$")
-        self.assertIn("| Driver | simulated", markdown)
-        self.assertIn("cuda:1 fake CUDA device", markdown)
-        self.assertIn("| rss_bytes |", markdown)
-        self.assertIn("tests/hardware/faults", markdown)
+        self.assertEqual(found["machine"]["driver"], "simulated")
+        self.assertIn("cuda:1 fake CUDA device", found["machine"]["devices"])
+        self.assertIn("python", found["machine"]["libraries"])
+        self.assertGreater(found["parts"]["soak"]["figures"]["rounds"], 0)
+        self.assertEqual(found["parts"]["soak"]["partial"], "2 s of 600")
 
     def test_conformance(self):
-        written = self.folder / "report.md"
-        text = self.simulate(["conformance"], "--report", written,
-                             expect=PASSED)
+        text, found = self.result_of(["conformance"], "--commit=0123abc-dirty",
+                                     expect=PASSED)
         self.assertRegex(text, r"(?m)^conformance +passed .* 0 failed")
-        self.assertRegex(written.read_text(encoding="utf-8"),
-                         r"(?m)^\| event \| \d+ \| 0 \|")
+        self.assertEqual((found["commit"], found["dirty"]), ("0123abc", True))
+        self.assertEqual(list(found["parts"]), ["conformance"])
+        self.assertGreater(found["parts"]["conformance"]["passed"], 100)
+        self.assertEqual(found["parts"]["conformance"]["failed"], 0)
 
     @unittest.skipUnless(HAS_HIP, "HIP's plugin was not built")
     def test_hip_over_cuda(self):
-        written = self.folder / "report.md"
-        text = self.simulate(["hip_conformance"], "--report", written,
-                             expect=PASSED)
+        text = self.simulate(["hip_conformance"], expect=PASSED)
         self.assertRegex(text, r"(?m)^hip_conformance +passed .* 0 failed")
-        self.assertRegex(written.read_text(encoding="utf-8"),
-                         "hip:0: .*, as HIP, hip:1: .*, as HIP")
+        self.assertRegex(text, "hip:0: .*, as HIP, hip:1: .*, as HIP")
 
     def test_a_failure(self):
-        written = self.folder / "report.md"
-        text = self.simulate(["contexts", "soak"], "--report", written,
-                             expect=FAILED,
-                             DEVRT_FAKE_CUDA="fail=cuEventRecord@2:1")
+        text, found = self.result_of(["contexts", "soak"], expect=FAILED,
+                                     DEVRT_FAKE_CUDA="fail=cuEventRecord@2:1")
         self.assertRegex(text, r"(?m)^contexts +FAILED ")
         self.assertRegex(text, r"FAILED +context_audit: WorkOnTheLast")
         self.assertRegex(text, r"(?m)^soak +FAILED .*CUDA_ERROR_INVALID_VALUE")
-        markdown = written.read_text(encoding="utf-8")
-        self.assertRegex(markdown, r"(?m)^\| soak \| FAILED \|")
-        self.assertIn("exit code 1:", markdown)
+        contexts, soak = found["parts"]["contexts"], found["parts"]["soak"]
+        self.assertEqual(soak["outcome"], "failed")
+        self.assertIn("exit code 1", soak["failures"][0])
+        self.assertEqual(contexts["failed"], len(contexts["failures"]))
+        self.assertTrue(contexts["failures"][0].startswith("WorkOnTheLast"))
 
     # Beside a GPU a program that finds none has shown nothing.
     def test_nothing_but_skips_is_a_failure(self):
@@ -132,11 +141,13 @@ class GpuCheck(unittest.TestCase):
 
     def test_carried_elsewhere(self):
         packed = self.folder / "packed"
-        text = self.check("--prebuilt", BUILD, "--pack", packed, expect=PASSED)
+        text = self.check("--prebuilt", BUILD, "--pack", packed,
+                          "--commit=0123abc", expect=PASSED)
         self.assertIn("--prebuilt", text)
         self.assertTrue(list(packed.glob("lib/libabsl_status*")))
         only = ["contexts", "faults"] + ["three_backends"] * HAS_HIP
-        self.simulate(only, root=packed, expect=PASSED)
+        _, found = self.result_of(only, root=packed, expect=PASSED)
+        self.assertEqual((found["commit"], found["dirty"]), ("0123abc", False))
 
 
 class Pieces(unittest.TestCase):
@@ -172,8 +183,44 @@ class Pieces(unittest.TestCase):
         def row(name, time):
             return {"run_name": name, "real_time": time, "time_unit": "ns"}
         rows = [row("Guard/cuda", 20), row("Guard/hip", 25), row("Only/hip", 1)]
-        self.assertEqual(hip.beside(rows),
-                         [("Guard", "20 ns", "25 ns", "1.25")])
+        self.assertEqual(hip.beside(rows), [{
+            "topic": "hip beside cuda, on CUDA's driver", "row": "Guard",
+            "unit": "ns", "devrt": 25, "peers": {"cuda": 20}, "ratio": 1.25,
+            "bars": {"1.1 of cuda": False}}])
+
+    def test_costs_beside_the_driver(self):
+        def row(name, time, **more):
+            return {"run_name": name, "real_time": time, "time_unit": "us", **more}
+        made = driver_costs.bench_rows([
+            row("DevrtStreamQuery", 1.3), row("RawStreamQuery", 1.25),
+            row("DevrtLaunch/real_time", 3), row("RawLaunch/real_time", 2),
+            row("DevrtCopyToHost/1073741824/real_time", 1, bytes_per_second=2**31),
+            row("RawCopyToHost/1073741824/real_time", 1, bytes_per_second=2**31)])
+        self.assertEqual(
+            [(of["row"], of["unit"], of["devrt"], of["ratio"], of["bars"])
+             for of in made],
+            [("stream query, idle", "ns", 1300, 1.04, {"1360 ns": True}),
+             ("launch of an own kernel", "ns", 3000, 1.5,
+              {"1.1 of the driver": False}),
+             ("to the host, 1 GiB", "GiB/s", 2, 1, {"0.99 of the driver": True})])
+
+    def test_missed_bars_are_no_failure_and_missing_rows_are(self):
+        row = result.bench_row("t", "r", "ns", 9.04, {}, {"5 ns": False, "9 x": True})
+        rows.add_bench_rows(self.check, [row], ["other"])
+        self.assertEqual([(of.outcome, of.detail) for of in self.check.rows],
+                         [(runner.FAILED, "without rows: other"),
+                          (runner.PASSED, "2 bars; missed: r 9.04 ns, 5 ns")])
+        self.assertEqual(result.part_of(self.check, "soak"), {
+            "outcome": "failed", "failed": 1, "seconds": 0,
+            "failures": ["without rows: other"], "rows": [row]})
+
+    def test_what_pytest_says(self):
+        self.assertEqual(
+            python.counts_of("== 1 failed, 12 passed, 3 skipped, 2 errors in 0.12s =="),
+            {"failed": 3, "passed": 12, "skipped": 3})
+        self.assertEqual(python.failed_of(
+            "FAILED a/test_b.py::test_c - assert 0\nERROR test_d.py\n"),
+            ["test_b.py::test_c", "test_d.py"])
 
     def test_figures_of_memory(self):
         def row(name, ns, **more):
@@ -191,25 +238,26 @@ class Pieces(unittest.TestCase):
             row("BetweenStreams", 900, other_blocks=0),
             row("CachedPair/512/real_time", 50),
             row("RawAsyncPair/512/real_time", 500)])
-        self.assertEqual(dict(figures.verdicts()), {
-            "512 B, allocate and free 50 ns": True,
-            "512 B, allocate and free 0.12 of c10": True,
-            "mixed sizes, 64 live 140 ns": True,
-            "mixed sizes, 64 live 0.28 of c10": False,
-            "a million live 2.20 x": False,
-            "16 threads 10.0 x": True,
-            "mixed reserves 400 of 380 MiB": False,
-            "the same block between streams": True})
+        found = {(row["topic"], row["row"]): row for row in figures.bench_rows()}
+        self.assertEqual(
+            found["Allocators", "512 B, allocate and free"],
+            {"topic": "Allocators", "row": "512 B, allocate and free",
+             "unit": "ns", "devrt": 50, "peers": {"c10": 400}, "ratio": 0.12,
+             "bars": {"60 ns": True, "0.2 of c10": True}})
+        bars = {text: met for row in found.values()
+                for text, met in row.get("bars", {}).items()}
+        self.assertEqual(bars, {
+            "60 ns": True, "0.2 of c10": True, "150 ns": True, "0.25 of c10": False,
+            "2 x that beside 1,000 live": False, "8 x": True,
+            "at most c10's": False, "the same block": True})
+        self.assertEqual(
+            found["Allocators, 16 threads beside one", "512 B"]["devrt"], 10)
+        peaks = found["Allocators, peaks of reserved memory",
+                      "mixed, 300 MiB in use"]
+        self.assertEqual((peaks["devrt"], peaks["peers"]), (400, {"c10": 380}))
+        ordered = found["Stream-ordered memory", "512 B, cached"]
+        self.assertEqual((ordered["peers"], ordered["ratio"]), ({"driver": 500}, 0.1))
         self.assertIn("PinnedPair/512", figures.missing)
-        tables = {title: rows for title, _, rows in figures.tables()}
-        self.assertEqual(tables["Times"][0],
-                         ("512 B, allocate and free", "50 ns", "400 ns",
-                          "0.12", "60 ns, 0.2 of c10"))
-        self.assertEqual(tables["16 threads beside one"][0][1], "10.0 x")
-        self.assertEqual(tables["Peaks of reserved memory, MiB"][2],
-                         ("mixed", "300", "400", "380", "25.0 %", "21.1 %"))
-        self.assertEqual(tables["Stream-ordered memory"][0],
-                         ("512 B", "50 ns", "", "500 ns", "0.10"))
 
     ROWS_OF_ARRAYS = [
         # Name, bytes a second or nanoseconds.
@@ -247,33 +295,29 @@ class Pieces(unittest.TestCase):
         self.assertEqual(ring, {"all-reduce": 360, "one peer copy": 400,
                                 "percent": 90})
         figures = self.figures_of_arrays(theirs, ring)
-        self.assertEqual(dict(figures.verdicts()), {
-            "add of three contiguous arrays 90.0 %": True,
-            "copy of a transpose 55.0 %": False,
-            "peer copy of arrays, 1 GiB 99.5 %": True,
-            "add, 1024 elements, into an array 1500 ns": True,
-            "view, a slice 70 ns": False,
-            "ring all-reduce 90.0 %": True})
-        tables = {title: {row[0]: row[1:] for row in rows}
-                  for title, _, rows in figures.tables()}
-        bandwidths = tables["Bandwidth, GB/s"]
-        self.assertEqual(bandwidths["add of three contiguous arrays"],
-                         ("3600", "90.0 %", ">= 80 %", "3000", "4000", "0.90",
-                          ""))
-        self.assertEqual(bandwidths["copy of a transpose"],
-                         ("2200", "55.0 %", ">= 60 %", "", "", "", "missed"))
-        times = tables["The host's time"]
-        self.assertEqual(times["add, 1024 elements, into an array"],
-                         ("1500 ns", "<= 2000 ns", "6000 ns", "3000 ns", "0.50",
-                          ""))
-        self.assertEqual(times["view, a slice"][-1], "missed")
-        self.assertEqual(tables["All-reduce on two devices"]["NCCL 2.28.9"],
-                         ("300.0", "75.0 %", "", ""))
+        found = {row["row"]: row for row in figures.bench_rows()}
+        add = found["add of three contiguous arrays"]
+        self.assertEqual(add["peers"], {"CuPy": 3000, "PyTorch": 4000,
+                                        "driver's copy": 4000})
+        self.assertEqual((add["devrt"], add["ratio"], add["bars"]),
+                         (3600, 0.9, {"80 % of the driver's copy": True}))
+        self.assertEqual(found["copy of a transpose"]["bars"],
+                         {"60 % of the driver's copy": False})
+        self.assertEqual(found["peer copy of arrays, 1 GiB"]["bars"],
+                         {"99 % of the driver's copy": True})
+        launch = found["add, 1024 elements, into an array"]
+        self.assertEqual((launch["devrt"], launch["ratio"], launch["bars"]),
+                         (1500, 0.5, {"2000 ns": True}))
+        self.assertEqual(found["view, a slice"]["bars"], {"60 ns": False})
+        all_reduce = found["ring_allreduce, 1 GiB, of one peer copy"]
+        self.assertEqual((all_reduce["devrt"], all_reduce["peers"],
+                          all_reduce["bars"]),
+                         (90, {"NCCL": 75}, {"85 %": True}))
 
     def test_figures_of_arrays_that_are_missing(self):
         figures = self.figures_of_arrays({}, {})
-        titles = [title for title, _, _ in figures.tables()]
-        self.assertEqual(titles, ["Bandwidth, GB/s", "The host's time"])
+        self.assertNotIn("All-reduce on two devices",
+                         {row["topic"] for row in figures.bench_rows()})
         missing = figures.missing(raw=True, peer=True)
         self.assertIn("Fill", missing)
         self.assertIn("RawEmptyLaunch", missing)
@@ -319,10 +363,6 @@ class Pieces(unittest.TestCase):
         self.assertEqual(
             self.sanitize("========= RACECHECK SUMMARY: 0 hazards displayed "
                           "(0 errors, 0 warnings)\n"), runner.PASSED)
-
-    def test_tables_survive_their_texts(self):
-        self.assertEqual(report.table(["a"], [["x|y\nz"]]),
-                         "| a |\n|---|\n| x\\|y z |")
 
 
 if __name__ == "__main__":
