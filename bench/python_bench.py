@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What devrt's Python calls cost, beside those of others where they are there.
+"""Measures what calls of the Python package cost, beside PyTorch, CuPy and Numba.
 
     PYTHONPATH=build/python python3 bench/python_bench.py [--backend=cuda]
 
-ns per call, the median of several rounds; torch, CuPy and Numba are measured in
-the same run if they can be imported and have a GPU.  The bars are those of the
-machine with two H200 on which the peers were measured; `over` marks what is
-above.  On a simulator, where there are none, only what is not the driver's
-counts.  Exits with 0 unless something does not work: slowness is no error.
+Prints ns per call, the median of several rounds.  The other libraries are measured
+in the same run if they can be imported and have a GPU.  The bars are for a machine
+with H200; `over` marks a row above its bar.  On mtia there are no bars.  The exit
+code is 0 if every row works: slowness is no error.
 """
 
 import argparse

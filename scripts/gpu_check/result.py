@@ -76,7 +76,7 @@ class BadResult(Exception):
 def ratio_of(unit, devrt, peers):
     """Returns devrt's figure divided by the best of the peers', or None."""
     best = UNITS[unit](peers.values()) if peers else None
-    return round(devrt / best, 2) if best else None
+    return short(devrt / best) if best else None
 
 
 def bench_row(topic, name, unit, devrt, peers=None, bars=None):

@@ -242,7 +242,7 @@ class Pieces(unittest.TestCase):
         self.assertEqual(
             found["Allocators", "512 B, allocate and free"],
             {"topic": "Allocators", "row": "512 B, allocate and free",
-             "unit": "ns", "devrt": 50, "peers": {"c10": 400}, "ratio": 0.12,
+             "unit": "ns", "devrt": 50, "peers": {"c10": 400}, "ratio": 0.125,
              "bars": {"60 ns": True, "0.2 of c10": True}})
         bars = {text: met for row in found.values()
                 for text, met in row.get("bars", {}).items()}

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the pages of evidence from the results of runs.
+
+usage: scripts/evidence.py --out FOLDER [--results FOLDER]
+
+Reads docs/evidence/results/*.json, which scripts/gpu-check --result writes, and
+writes into FOLDER a page of hardware, a page of benchmarks, and a picture of ratios.
+The first page shows the newest result of each part; an older one stays if no newer run
+had as many GPUs, or if the newer ran only a piece of the part.  The second page shows
+the newest figure of each row.  Runs are in the order of their
+dates, and of one date in the order of their files' names.
+
+Exit code 1: a file is no result, with one line that says why; 2: wrong usage.
+"""
+
+import argparse
+import functools
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs/evidence/results"
+sys.path.insert(0, str(ROOT / "scripts"))
+import ratio_chart  # noqa: E402
+from gpu_check import result  # noqa: E402
+
+MADE = "<!-- Made by scripts/evidence.py; do not edit. -->"
+GPU = "backends/gpu backends/cuda backends/tensor"
+HIP = "backends/gpu backends/hip backends/tensor"
+FLOORS = f"runtime streams {GPU}"
+MEMORY, ARRAYS = f"memory {FLOORS}", f"arrays memory {FLOORS}"
+PYTHON = f"python {ARRAYS}"
+MTIA = "backends/mtia"
+# The parts of each backend, with the folders whose code they run.
+PARTS = {
+    "cuda": {
+        "kernels": GPU, "conformance": GPU, "contexts": FLOORS, "bad_input": FLOORS,
+        "environment": FLOORS, "faults": FLOORS, "interprocess": FLOORS,
+        "coexistence": FLOORS, "soak": FLOORS, "memory": MEMORY,
+        "memory_soak": MEMORY, "arrays": ARRAYS, "examples": f"examples {ARRAYS}",
+        "python": PYTHON, "interop": PYTHON, "sanitizer": FLOORS,
+        "benchmarks": FLOORS, "memory_benchmarks": MEMORY,
+        "arrays_benchmarks": ARRAYS, "python_benchmarks": PYTHON},
+    "hip": {"hip_conformance": HIP, "hip_costs": f"runtime streams {HIP}",
+            "three_backends": f"runtime streams {HIP}"},
+    "mtia": {"guards_bench": f"guards runtime {MTIA}",
+             "streams_bench": f"streams runtime {MTIA}", "simulator_bench": MTIA,
+             "layers_bench": "layers runtime", "memory_bench": f"memory {MTIA}",
+             "pinned_bench": f"memory {MTIA}", "traces_bench": f"memory {MTIA}"},
+}
+NEVER = [
+    "**A GPU of AMD's.** The backend `hip` ran over a fake runtime, and on NVIDIA's "
+    "GPUs over a library that forwards its calls to CUDA's driver.",
+    "**An NVIDIA GPU of another architecture than sm_90**, and the images for other "
+    "architectures. All runs were on H100 or H200.",
+    "**More than two GPUs** in one run.",
+    "**Another operating system than Linux, another processor than x86-64.**",
+    "**A kernel that the driver ends after a time limit (702).** The driver does so "
+    "only beside a display.",
+    "**A device that another library resets, under `hip`.** HIP numbers no contexts, "
+    "so handles from before the reset reach the runtime.",
+]
+
+
+class Run:
+    """One result file."""
+
+    def __init__(self, path):
+        self.data = result.load(path)
+        self.name = path.stem
+        self.date, self.commit = self.data["date"], self.data["commit"]
+        self.gpus = self.data["machine"].get("gpus", [])
+
+    @property
+    def at(self):
+        commit = f"`{self.commit[:8]}`" if self.commit else "not recorded"
+        return commit + ", changed" * self.data.get("dirty", False)
+
+    @property
+    def where(self):
+        machine = self.data["machine"]
+        names = dict.fromkeys(self.gpus)
+        if machine.get("driver") == "simulated":
+            return "simulated driver"
+        return ", ".join(f"{self.gpus.count(name)} x {name}" for name in names) or (
+            machine.get("processor", "no GPU"))
+
+
+def load(folder):
+    """Returns the runs, the newest first."""
+    runs = [Run(path) for path in sorted(pathlib.Path(folder).glob("*.json"))]
+    return sorted(runs, key=lambda run: (run.date, run.name), reverse=True)
+
+
+def covers(newer, older, name):
+    """Returns True if the newer run's result replaces the older one's."""
+    new, old = (run.data["parts"][name] for run in (newer, older))
+    return len(newer.gpus) >= len(older.gpus) and new.get("partial") in (
+        None, old.get("partial"))
+
+
+def results_of(runs, name):
+    """Returns the runs whose result of a part no newer one replaces."""
+    having = [run for run in runs if name in run.data["parts"]]
+    ran = [run for run in having if run.data["parts"][name]["outcome"] != "skipped"]
+    kept = []
+    for run in ran or having[:1]:  # a skip says something only if nothing ran
+        if not any(covers(newer, run, name) for newer in kept):
+            kept.append(run)
+    return kept
+
+
+@functools.lru_cache(None)
+def changed_since(commit, folders):
+    """Returns what git knows of changes of the folders since the commit."""
+    if not commit or not (ROOT / ".git").exists():
+        return "not known"
+    told = subprocess.run(
+        ["git", "diff", "--shortstat", f"{commit}..HEAD", "--", *folders.split()],
+        cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if told.returncode != 0:
+        return "not known"
+    numbers = re.findall(r"(\d+) (file|insertion|deletion)", told.stdout)
+    found = {what: number for number, what in numbers}
+    return (f"{found['file']} files, +{found.get('insertion', 0)} "
+            f"-{found.get('deletion', 0)} lines") if found else "nothing"
+
+
+def without_empty_columns(header, rows):
+    kept = [i for i in range(len(header)) if any(row[i] != "" for row in rows)]
+    return [[line[i] for i in kept] for line in [header, *rows]]
+
+
+def cell(text):
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def table(header, rows):
+    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header),
+            *("| " + " | ".join(map(cell, row)) + " |" for row in rows), ""]
+
+
+# ---- What holds -------------------------------------------------------------
+
+
+def part_row(run, name, folders):
+    part = run.data["parts"][name]
+    outcome = "**failed**" if part["outcome"] == "failed" else part["outcome"]
+    what = f"`{name}`" + (f": {part['partial']}" if "partial" in part else "")
+    return (what, outcome, *(part.get(of, "") for of in
+                             ["passed", "failed", "skipped"]),
+            run.date[:10], run.at, run.where, changed_since(run.commit, folders))
+
+
+def part_notes(run, name):
+    """Returns a list of what the table has no room for."""
+    part = run.data["parts"][name]
+    lines = [f"failed: {text}" for text in part.get("failures", [])]
+    if part["outcome"] == "skipped":
+        lines += [f"skipped: {text}" for text in part.get("skips", [])]
+    lines += [part["note"]] if "note" in part else []
+    lines += [f"{of}: {part[of]}" for of in ["unsupported", "deviates"] if of in part]
+    lines += [f"{key}: {value}" for key, value in part.get("figures", {}).items()]
+    if lines:
+        yield f"- `{name}`, {run.at}"
+        yield from (f"  - {line}" for line in lines)
+
+
+def backend_section(runs, backend):
+    parts = [(run, name, folders) for name, folders in PARTS[backend].items()
+             for run in results_of(runs, name)]
+    yield f"## {backend}\n"
+    yield from table(["Part", "Outcome", "Passed", "Failed", "Skipped", "Date",
+                      "Commit", "Machine", "Changed since, in its folders"],
+                     [part_row(*of) for of in parts])
+    notes = [line for run, name, _ in parts for line in part_notes(run, name)]
+    yield from ["What the table has no room for:\n", *notes, ""] if notes else []
+
+
+def machines(runs):
+    yield "## Runs\n"
+    for run in runs:
+        machine = run.data["machine"]
+        facts = [run.where, *(f"{key} {machine[key]}" for key in
+                              ["driver", "cuda"] if machine.get(key)),
+                 machine.get("system", ""),
+                 *(f"{name} {version}" for name, version in
+                   machine.get("libraries", {}).items())]
+        quick = ", `--quick`" if run.data.get("quick") else ""
+        yield (f"- {run.date}, {run.at}{quick}: "
+               f"{', '.join(fact for fact in facts if fact)}.")
+    yield ""
+
+
+def never(runs):
+    yield "## Never run\n"
+    yield from (f"- {text}" for text in NEVER)
+    ran = {name for run in runs for name, part in run.data["parts"].items()
+           if part["outcome"] != "skipped"}
+    yield from (f"- The part `{name}` of `{backend}`."
+                for backend, parts in PARTS.items()
+                for name in parts if name not in ran)
+    yield ""
+
+
+def hardware_page(runs):
+    lines = [
+        "# What ran on which hardware\n", MADE + "\n",
+        "This page lists the newest result of each part of `scripts/gpu-check`, with "
+        "its commit and machine. A failed part stays failed until a newer run passes.\n",
+        "A run on fewer GPUs, or of less than the whole part, does not replace an older "
+        "one: both are listed. The last column counts what changed in the part's "
+        "folders since the commit that ran.\n"]
+    for backend in PARTS:
+        lines += backend_section(runs, backend)
+    return "\n".join([*lines, *never(runs), *machines(runs)]).rstrip("\n") + "\n"
+
+
+# ---- Benchmarks -------------------------------------------------------------
+
+
+def newest_rows(runs):
+    """Returns {topic: {name of the row: (row, run)}}."""
+    topics = {}
+    for run in reversed(runs):  # a newer row replaces an older one in its place
+        for part in run.data["parts"].values():
+            for row in part.get("rows", []):
+                topics.setdefault(row["topic"], {})[row["row"]] = (row, run)
+    return dict(sorted(topics.items()))
+
+
+def figure(row, value):
+    return "" if value is None else f"{value:,.10g} {row['unit']}"
+
+
+def bars(row):
+    return ", ".join(text if met else f"{text} **missed**"
+                     for text, met in row.get("bars", {}).items())
+
+
+def topic_section(topic, found):
+    peers = list(dict.fromkeys(
+        peer for row, _ in found.values() for peer in row.get("peers", {})))
+    runs = dict.fromkeys(f"{run.date[:10]}, {run.at}, {run.where}"
+                         for _, run in found.values())
+    rows = [(row["row"], figure(row, row["devrt"]),
+             *(figure(row, row.get("peers", {}).get(peer)) for peer in peers),
+             f"{row['ratio']:.3g}" if "ratio" in row else "", bars(row),
+             "" if len(runs) == 1 else f"{run.at}, {run.where}")
+            for row, run in found.values()]
+    header, *rows = without_empty_columns(
+        ["Row", "devrt", *peers, "Ratio", "Bar", "Run"], rows)
+    return [f"## {topic}\n", f"Run: {'; '.join(runs)}.\n", *table(header, rows)]
+
+
+def benchmarks_page(topics):
+    lines = [
+        "# Benchmarks\n", MADE + "\n",
+        "This page has the newest figure of each benchmark, beside other libraries "
+        "that were measured in the same run. Each figure is a median.\n",
+        "The ratio is devrt's figure divided by the best of the others'. For times and "
+        "memory (ns, MiB) a ratio below 1 is good; for speeds (GB/s, %, x) one above 1. "
+        "Ratios can be compared between machines, absolute figures cannot.\n",
+        "![How many times better devrt is than the best of the others, by row]"
+        "(ratios.svg)\n"]
+    for topic, found in topics.items():
+        lines += topic_section(topic, found)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", metavar="FOLDER", required=True, type=pathlib.Path)
+    parser.add_argument("--results", metavar="FOLDER", default=RESULTS)
+    args = parser.parse_args()
+    try:
+        runs = load(args.results)
+    except result.BadResult as error:
+        print(f"evidence: {error}", file=sys.stderr)
+        return 1
+    topics = newest_rows(runs)
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name, text in {"hardware.md": hardware_page(runs),
+                       "benchmarks.md": benchmarks_page(topics),
+                       "ratios.svg": ratio_chart.chart(topics)}.items():
+        (args.out / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
