@@ -33,12 +33,14 @@ KEPT_SCHEMA = "devrt.interop.kept/1"  # of the files in RESULTS
 HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
 # What devrt exchanges with which library
 
-Every cell below was run, by `tests/interop/matrix.py`, with the versions named
-under [Runs](#runs). How to run it: `scripts/setup --interop`, then
-`meson test -C build --suite interop`; with PyTorch's CPU build, of Debian's packages,
-`.ci/run torch`; on NVIDIA GPUs `scripts/gpu-check --python build/python`.
+This page shows which arrays devrt and other libraries pass to each other, as
+`tests/interop/matrix.py` found it with the versions named under [Runs](#runs).
 
-| code | meaning |
+On the CPU and mtia, `scripts/setup --interop` installs the libraries, and `meson test -C
+build --suite interop` runs the matrix; `.ci/run torch` does with Debian's PyTorch. On
+NVIDIA GPUs, `scripts/gpu-check --python build/python` runs it.
+
+| Code | Meaning |
 |---|---|
 | Z | zero-copy, ordered by events, no wait on the host |
 | H | zero-copy, the other library waits on the host |
@@ -48,15 +50,16 @@ under [Runs](#runs). How to run it: `scripts/setup --interop`, then
 | A | address, size and format only |
 | E:name | refused, with that exception |
 
-What a cell says after its code: `ok`; **deviates**, explained under
-[Deviations](#deviations); or **failed**. A cell is empty where that run lacked
-a device or a library: "what did not run" counts these cases. A cell sums up its
-variants (dtypes, shapes, layouts, read-only memory, data on a device that is
-not current, each pair of streams), lifetimes and threads, and each Z cell its
-repetition through the C exchange API. That one stream costs neither an event
-nor a wait is counted, by the trace layer's records; what reads an interface
-has the place of its stream recorded. A run that is older than some cases lacks
-them: `docs/interop/` lists what each run had.
+After its code a cell says `ok`, **deviates** (explained under
+[Deviations](#deviations)) or **failed**. A cell is empty where the run lacked a device
+or a library; "what did not run" counts these cases.
+
+A cell sums up its variants (dtypes, shapes, layouts, read-only memory, data on another
+device than the current one, pairs of streams), lifetimes and threads. A Z cell is also
+repeated through the C exchange API. The trace layer's records show that exchange on one
+stream costs neither an event nor a wait.
+
+A run that is older than some cases lacks them. `docs/interop/` has each case of each run.
 """
 
 PRODUCER_ROWS = ("cuda", "cuda_ro", "managed", "pinned", "pinned_mapped",
@@ -165,19 +168,31 @@ def consumer_table(name, result):
   yield ""
 
 
+def said_of(case):
+  said = [code_of([case])] if "table" in case else []
+  note = ": ".join(said + [case["note"]] if case["note"] else said)
+  return note.replace("|", "\\|").replace("\n", " ")[:100]
+
+
 def other_table(name, result):
-  cases = [case for case in result["cases"]
-           if case["id"].split("/")[0] not in ("producer", "consumer")]
-  if not cases:
+  """Yields a row for each group of cases that passed, and one for each other case."""
+  groups = collections.OrderedDict()
+  for case in result["cases"]:
+    parts = case["id"].split("/")
+    if parts[0] not in ("producer", "consumer"):
+      groups.setdefault("/".join(parts[:2]), []).append(case)
+  if not groups:
     return
   yield f"### {name}: scenarios, proofs of order, captures\n"
-  yield "| case | result | said |"
+  yield "| cases | result | said |"
   yield "|---|---|---|"
-  for case in cases:
-    said = [code_of([case])] if "table" in case else []
-    note = ": ".join(said + [case["note"]] if case["note"] else said)
-    note = note.replace("|", "\\|").replace("\n", " ")[:100]
-    yield f"| `{case['id']}` | {WORDS[case['outcome']]} | {note} |"
+  for group, cases in groups.items():
+    good = [case for case in cases if case["outcome"] == "passed"]
+    if good:
+      yield f"| `{group}`, {len(good)} | ok | |"
+    for case in cases:
+      if case["outcome"] != "passed":
+        yield f"| `{case['id']}` | {WORDS[case['outcome']]} | {said_of(case)} |"
   yield ""
 
 
@@ -196,7 +211,8 @@ def runs_table(results):
   for name, result in results.items():
     texts = ", ".join(f"{key} {value}"
                       for key, value in result["versions"].items())
-    yield f"{name}: {texts}.\n"
+    yield f"- {name}: {texts}."
+  yield ""
 
 
 def skipped_list(name, result):
@@ -210,16 +226,14 @@ def skipped_list(name, result):
   yield ""
 
 
-def deviations_table():
-  known = deviations.load()
+def deviations_list():
+  names_of = collections.OrderedDict()
+  for name, entry in deviations.load().items():
+    names_of.setdefault(entry["why"], []).append(f"`{name}`")
   yield "## Deviations\n"
-  if not known:
-    yield "None is known.\n"
-    return
-  yield "| case | what happens, and why |"
-  yield "|---|---|"
-  for name, entry in known.items():
-    yield f"| `{name}` | {entry['why']} |"
+  yield "Each line names cases that differ from the specification, and says why.\n"
+  for why, names in names_of.items():
+    yield f"- {', '.join(names)}: {why}"
   yield ""
 
 
@@ -230,7 +244,7 @@ def page(results):
     lines += [f"## Results of {name}\n"]
     for part in (producer_tables, consumer_table, other_table, skipped_list):
       lines += part(name, result)
-  lines += deviations_table()
+  lines += deviations_list()
   return "\n".join(lines).rstrip("\n") + "\n"
 
 
