@@ -163,7 +163,7 @@ def part_notes(run, name):
     if part["outcome"] == "skipped":
         lines += [f"skipped: {text}" for text in part.get("skips", [])]
     lines += [part["note"]] if "note" in part else []
-    lines += [f"{of}: {part[of]}" for of in ["unsupported", "deviates"] if of in part]
+    lines += [f"{of}: {part[of]}" for of in ["unsupported", "deviates"] if part.get(of)]
     lines += [f"{key}: {value}" for key, value in part.get("figures", {}).items()]
     if lines:
         yield f"- `{name}`, {run.at}"

@@ -17,6 +17,19 @@ FORWARDER = "tests/fakes/hip_on_cuda/libamdhip64.so.7"
 COSTS = "bench/backends_bench"
 EXAMPLE = "examples/three_backends"
 BAR = 1.1
+TITLES = {
+    "CurrentDevice": "current device",
+    "DeviceGuardSame": "enter the current device",
+    "DeviceGuardSwitch": "switch and back",
+    "CurrentStream": "current stream",
+    "StreamGuard": "stream guard, same device",
+    "StreamCreateDestroy": "stream from the recycler",
+    "EventCreateRecordDestroy": "event create + record + destroy",
+    "EventRecord": "event record",
+    "StreamWaitsForStream": "stream waits for stream",
+    "StreamQuery": "stream query, idle",
+    "Fill": "fill of 4 KiB and wait",
+}
 # What `pack` copies, if it was built.
 FILES = [PLUGIN, FORWARDER, COSTS, EXAMPLE]
 
@@ -52,8 +65,8 @@ def beside(rows):
     for row in rows:
         name, _, backend = row["run_name"].partition("/")
         times.setdefault(name, {})[backend] = nanoseconds(row, "real_time")
-    return [bench_row("hip beside cuda, on CUDA's driver", name, "ns", of["hip"],
-                      {"cuda": of["cuda"]},
+    return [bench_row("hip beside cuda, on CUDA's driver", TITLES.get(name, name), "ns",
+                      of["hip"], {"cuda": of["cuda"]},
                       {f"{BAR} of cuda": of["hip"] <= BAR * of["cuda"]})
             for name, of in times.items() if {"cuda", "hip"} <= set(of)]
 

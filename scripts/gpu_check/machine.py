@@ -54,9 +54,8 @@ def driver():
     version = output("nvidia-smi", "--query-gpu=driver_version",
                      "--format=csv,noheader")
     if not version and VERSION.exists():
-        found = re.search(r"Kernel Module\D*([\d.]+)",
-                          VERSION.read_text(encoding="utf-8"))
-        version = found[1] if found else ""
+        found = re.search(r"\b\d+\.\d+[.\d]*", VERSION.read_text(encoding="utf-8"))
+        version = found[0] if found else ""
     return version.splitlines()[0] if version else "unknown"
 
 
