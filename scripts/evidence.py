@@ -178,7 +178,7 @@ def backend_section(runs, backend):
                       "Commit", "Machine", "Changed since, in its folders"],
                      [part_row(*of) for of in parts])
     notes = [line for run, name, _ in parts for line in part_notes(run, name)]
-    yield from ["What the table has no room for:\n", *notes, ""] if notes else []
+    yield from ["Failures, notes and figures:\n", *notes, ""] if notes else []
 
 
 def machines(runs):

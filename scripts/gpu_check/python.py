@@ -4,6 +4,7 @@
 All need the package for the Python that runs gpu-check: --python DIR|WHEEL.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -116,6 +117,9 @@ def interop(check, options):
     if result is None:
         add_command(check, command, "no result")
         return
+    if not result.get("commit"):  # the matrix finds no repository there
+        result["commit"] = check.commit
+        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     add_cases(check, command, result)
 
 

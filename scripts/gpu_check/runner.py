@@ -61,6 +61,7 @@ class Runner:
         self.folder = folder
         self.rows = []
         self.commands = []
+        self.commit = ""
         # For the result file, by part.
         self.figures = {}
         self.bench_rows = {}
