@@ -50,6 +50,13 @@ INNER = {
     "backends": {"backends/mtia", "python"},  # tables of data
 }
 
+# The folders of a room from the top down.  A file includes from its own folder and
+# from the folders below it.  Folders in one list do not include each other.
+FOLDERS = {
+    "backends/mtia": [["table"], ["drivers"], ["threads"], ["engine"],
+                      ["kernels", "memory"], ["config"], ["common", "system"]],
+}
+
 # A backend or a layer knows the ABI, and none of the floors between it and the
 # programs.
 STAND_ALONE = {"backends/cuda", "backends/hip", "backends/mtia",
@@ -89,6 +96,21 @@ def why_not(room, name):
     return None
 
 
+def why_not_inside(room, path, name):
+    """Returns why a file may not include a header of another folder of its room."""
+    level = {folder: i for i, row in enumerate(FOLDERS.get(room, ())) for folder in row}
+    own, other = (pathlib.PurePosixPath(file).parent.relative_to(room).as_posix()
+                  for file in (path, name))
+    if not level or own == other:
+        return None
+    for folder in (own, other):
+        if folder not in level:
+            return f"FOLDERS of scripts/rooms.py does not name {room}/{folder}/"
+    if level[other] <= level[own]:
+        return f"{room}/{other}/ is not below {room}/{own}/"
+    return None
+
+
 def check_rooms():
     findings = []
     for path in checks.sources(checks.CODE | {".inc"}):
@@ -98,6 +120,8 @@ def check_rooms():
         text = (checks.ROOT / path).read_text(encoding="utf-8")
         for name in INCLUDE.findall(text):
             reason = why_not(room, name)
+            if name.startswith(room + "/"):
+                reason = why_not_inside(room, path, name)
             if reason:
                 findings.append(f"{path} includes {name}: {reason}")
     return findings + check_links()

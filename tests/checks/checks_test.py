@@ -78,14 +78,29 @@ class TreeTest(unittest.TestCase):
         self.assert_names(rooms.check_rooms(), "runtime/up.cc", "streams/s.h",
                           "above")
 
+    def test_rooms_folders_of_a_room(self):
+        self.write("backends/mtia/engine/e.cc",
+                   SPDX + '#include "backends/mtia/engine/e.h"\n'
+                          '#include "backends/mtia/memory/m.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("backends/mtia/memory/m.cc",
+                   SPDX + '#include "backends/mtia/engine/e.h"\n')
+        self.assert_names(rooms.check_rooms(), "memory/m.cc", "engine/ is not below")
+        self.write("backends/mtia/memory/m.cc",
+                   SPDX + '#include "backends/mtia/kernels/k.h"\n')
+        self.assert_names(rooms.check_rooms(), "memory/m.cc", "kernels/ is not below")
+        self.write("backends/mtia/memory/m.cc",
+                   SPDX + '#include "backends/mtia/new/n.h"\n')
+        self.assert_names(rooms.check_rooms(), "memory/m.cc", "does not name")
+
     def test_rooms_backend_includes_the_abi_only(self):
-        self.write("backends/mtia/plugin.cc",
+        self.write("backends/mtia/table/plugin.cc",
                    SPDX + '#include "devrt/backends/abi/devrt_plugin.h"\n'
                           '#include "backends/mtia/engine/engine.h"\n')
         self.assertEqual(rooms.check_rooms(), [])
-        self.write("backends/mtia/plugin.cc",
+        self.write("backends/mtia/table/plugin.cc",
                    SPDX + '#include "devrt/runtime/a.h"\n')
-        self.assert_names(rooms.check_rooms(), "backends/mtia/plugin.cc", "ABI")
+        self.assert_names(rooms.check_rooms(), "backends/mtia/table/plugin.cc", "ABI")
 
     def test_rooms_no_room_includes_a_backend(self):
         self.write("runtime/a.cc",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/engine/error.h"
+#include "backends/mtia/common/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/system/helper_thread.h"
 #include "tests/mtia/memory_fixture.h"
 
 namespace devrt::mtia {

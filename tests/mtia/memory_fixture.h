@@ -14,8 +14,8 @@
 #include <memory>
 #include <string>
 
+#include "backends/mtia/common/error.h"
 #include "backends/mtia/config/config.h"
-#include "backends/mtia/engine/error.h"
 #include "backends/mtia/memory/memory.h"
 #include "tests/support/fake_host.h"
 

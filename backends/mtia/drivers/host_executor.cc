@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/drivers/host_executor.h"
 
-#include "backends/mtia/table/call.h"
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/engine/user_code.h"
+#include "backends/mtia/system/helper_thread.h"
 
 namespace devrt::mtia {
 

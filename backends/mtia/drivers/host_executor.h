@@ -14,7 +14,7 @@
 #include <mutex>
 
 #include "backends/mtia/engine/op.h"
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/system/helper_thread.h"
 
 namespace devrt::mtia {
 

@@ -7,8 +7,9 @@
 
 #include <algorithm>
 
-#include "backends/mtia/table/call.h"
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/engine/deferred.h"
+#include "backends/mtia/engine/user_code.h"
+#include "backends/mtia/system/helper_thread.h"
 
 namespace devrt::mtia {
 namespace {
@@ -307,11 +308,11 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
     }
     if (RealClock::now() < look_at) continue;
     if (Look(&watch) != ThreadWatch::Verdict::kMayAct) {
-      return g_machine->reports.Deadlock(me, StuckReason::kWait);
+      return g_machine->reports.Deadlock({me}, StuckReason::kWait);
     }
     if (++looks == 2 && !warned) {
       warned = true;
-      g_machine->reports.WarnWaiting(me);
+      g_machine->reports.WarnWaiting({me});
     }
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }

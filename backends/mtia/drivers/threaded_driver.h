@@ -71,6 +71,9 @@ class ThreadedDriver : public Driver {
   std::condition_variable rest_;   // running_ is 0, or a discarded copy ended
 };
 
+// The driver of the process, made at the first call and never destroyed.
+Driver* TheThreadedDriver();
+
 }  // namespace devrt::mtia
 
 #endif  // DEVRT_BACKENDS_MTIA_DRIVERS_THREADED_DRIVER_H_

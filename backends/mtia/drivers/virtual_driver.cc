@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/system/helper_thread.h"
 #include "backends/mtia/threads/host_threads.h"
 
 namespace devrt::mtia {
@@ -293,7 +293,8 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       const uint64_t limit = g_machine->config.step_limit;
       if (limit != 0 && g_machine->history.steps > limit) {
         if (until == Until::kNow) return nullptr;  // the next wait says so
-        return g_machine->reports.Deadlock(me, StuckReason::kSteps);
+        return g_machine->reports.Deadlock(g_threads->Waiting(me),
+                                           StuckReason::kSteps);
       }
       continue;
     }
@@ -347,10 +348,11 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
         !executor_.any_finished()) {
       break;
     }
-    if (++looks == 2) g_machine->reports.WarnWaiting(me);
+    if (++looks == 2) g_machine->reports.WarnWaiting(g_threads->Waiting(me));
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
-  return g_machine->reports.Deadlock(me, StuckReason::kWait);
+  return g_machine->reports.Deadlock(g_threads->Waiting(me),
+                                     StuckReason::kWait);
 }
 
 // `me` polls and nothing can move.  Lets other threads run for a moment and
@@ -359,12 +361,14 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
   const bool hopeless = me->polled_any >= kHopelessPolls;
   if (hopeless && !g_threads->OthersExist(me) && !executor_.any_finished()) {
-    return g_machine->reports.Deadlock(me, StuckReason::kPoll);
+    return g_machine->reports.Deadlock(g_threads->Waiting(me),
+                                       StuckReason::kPoll);
   }
   const auto soon = RealClock::now() + std::chrono::microseconds(200);
   if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
   if (hopeless && StaysStuck(me)) {
-    return g_machine->reports.Deadlock(me, StuckReason::kPoll);
+    return g_machine->reports.Deadlock(g_threads->Waiting(me),
+                                       StuckReason::kPoll);
   }
   me->progress = g_machine->history.progress - 1;  // answer
   return nullptr;
@@ -383,7 +387,7 @@ bool VirtualDriver::StaysStuck(HostThread* me) {
       !executor_.any_finished()) {
     return true;
   }
-  if (++poll.looks == 2) g_machine->reports.WarnWaiting(me);
+  if (++poll.looks == 2) g_machine->reports.WarnWaiting(g_threads->Waiting(me));
   poll.look_at = RealClock::now() + ThreadWatch::Pause(poll.looks, patience);
   return false;
 }

@@ -95,6 +95,9 @@ class VirtualDriver : public Driver {
   HostExecutor executor_;
 };
 
+// The driver of the process, made at the first call and never destroyed.
+Driver* TheVirtualDriver();
+
 }  // namespace devrt::mtia
 
 #endif  // DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_DRIVER_H_

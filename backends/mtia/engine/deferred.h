@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "backends/mtia/engine/error.h"
+#include "backends/mtia/common/error.h"
 
 namespace devrt::mtia {
 
@@ -34,7 +34,7 @@ struct Deferred {
 };
 
 // Makes the calls.  The calling thread is outside the machine.
-void RunDeferred(const Deferred& deferred);  // call.cc
+void RunDeferred(const Deferred& deferred);
 
 }  // namespace devrt::mtia
 

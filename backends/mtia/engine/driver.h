@@ -46,10 +46,6 @@ class Driver {
   virtual void Start() = 0;
 };
 
-// Each driver is made at the first call and never destroyed.
-Driver* TheVirtualDriver();
-Driver* TheThreadedDriver();
-
 }  // namespace devrt::mtia
 
 #endif  // DEVRT_BACKENDS_MTIA_ENGINE_DRIVER_H_

@@ -4,7 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "backends/mtia/engine/error.h"
+#include "backends/mtia/common/error.h"
 
 namespace devrt::mtia {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "backends/mtia/table/current_device.h"
+#include "backends/mtia/engine/current_device.h"
 
 namespace devrt::mtia {
 namespace {

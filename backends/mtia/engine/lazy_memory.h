@@ -5,8 +5,8 @@
 
 #include <atomic>
 
+#include "backends/mtia/common/error.h"
 #include "backends/mtia/config/config.h"
-#include "backends/mtia/engine/error.h"
 #include "backends/mtia/memory/memory.h"
 
 namespace devrt::mtia {

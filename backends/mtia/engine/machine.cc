@@ -3,12 +3,11 @@
 
 #include <string>
 
-#include "backends/mtia/table/current_device.h"
+#include "backends/mtia/engine/current_device.h"
 
 namespace devrt::mtia {
 
 Machine* g_machine = nullptr;
-uint32_t g_device_count = 0;
 
 devrt_status Machine::Reset(const Config& next, const ChoiceLog* log) {
   if (next.devices != config.devices) {
@@ -43,7 +42,7 @@ void Machine::Start(const Config& next) {
   config = next;
   threaded = config.mode == Mode::kThreaded;
   g_device_count = config.devices;
-  driver = threaded ? TheThreadedDriver() : TheVirtualDriver();
+  driver = threaded ? threaded_driver_ : virtual_driver_;
   scheduler.UseDriver(driver);
   driver->Start();
   decisions.Start(config.seed);

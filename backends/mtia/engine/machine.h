@@ -13,7 +13,7 @@
 #include <mutex>
 
 #include "backends/mtia/config/config.h"
-#include "backends/mtia/drivers/strategy.h"
+#include "backends/mtia/engine/decisions.h"
 #include "backends/mtia/engine/driver.h"
 #include "backends/mtia/engine/events.h"
 #include "backends/mtia/engine/execution.h"
@@ -33,6 +33,10 @@ namespace devrt::mtia {
 // afresh.  A part knows only parts that stand before it (decision 24).
 class Machine {
  public:
+  // The drivers of the two modes outlive this object.
+  Machine(Driver* virtual_driver, Driver* threaded_driver)
+      : virtual_driver_(virtual_driver), threaded_driver_(threaded_driver) {}
+
   // Begins the first machine.  Maps no memory and starts no thread.
   void Start(const Config& next);
   // Begins a machine afresh.  It follows `log` as a replay if there is one.
@@ -55,6 +59,10 @@ class Machine {
   Faults faults{&config, &history, &streams, &scheduler};
   Injection injection{&config, &history, &faults};
   Reports reports{&config, &streams};
+
+ private:
+  Driver* const virtual_driver_;
+  Driver* const threaded_driver_;
 };
 
 // The machine of this process.  The first Backend::Open makes it; it is never

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/mtia/engine/error.h"
+#include "backends/mtia/common/error.h"
 #include "backends/mtia/engine/handles.h"
 #include "backends/mtia/engine/small_vector.h"
-#include "backends/mtia/threads/thread_watch.h"
+#include "backends/mtia/system/thread_watch.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_sim.h"
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/mtia/threads/host_threads.h"
-
 namespace devrt::mtia {
 
 const char* KindName(OpKind kind) {
@@ -138,16 +136,8 @@ class Chain {
 
 }  // namespace
 
-// What `me` and the other blocked threads wait for.
-std::string Reports::WaitingText(const HostThread* me) const {
+std::string Reports::WaitingText(const HostThreadList& waiting) const {
   std::string text;
-  std::vector<const HostThread*> waiting = {me};
-  const bool threaded = config_->mode == Mode::kThreaded;
-  for (const HostThread* const host : g_threads->threads()) {
-    if (host != me && host->state == HostState::kBlocked && !threaded) {
-      waiting.push_back(host);
-    }
-  }
   const char* between = "";
   for (const HostThread* const host : waiting) {
     text += between + HostText(*host);
@@ -165,19 +155,19 @@ std::string Reports::WaitingText(const HostThread* me) const {
   return text;
 }
 
-devrt_status Reports::Deadlock(HostThread* me, StuckReason why) {
+devrt_status Reports::Deadlock(const HostThreadList& waiting, StuckReason why) {
   std::string text;
   switch (why) {
     case StuckReason::kWait:
-      text = "deadlock: " + WaitingText(me) +
+      text = "deadlock: " + WaitingText(waiting) +
              ". No host thread and no stream can go on.";
       break;
     case StuckReason::kPoll:
-      text = "polls for work that cannot complete: " + WaitingText(me) +
+      text = "polls for work that cannot complete: " + WaitingText(waiting) +
              ". No other host thread and no stream can go on.";
       break;
     case StuckReason::kSteps:
-      text = "the step limit was reached: " + WaitingText(me) + ".";
+      text = "the step limit was reached: " + WaitingText(waiting) + ".";
       break;
   }
   text +=
@@ -188,9 +178,9 @@ devrt_status Reports::Deadlock(HostThread* me, StuckReason why) {
   return MakeError(DEVRT_FAILED_PRECONDITION, 0, text);
 }
 
-void Reports::WarnWaiting(const HostThread* me) const {
+void Reports::WarnWaiting(const HostThreadList& waiting) const {
   Log(DEVRT_LOG_WARNING,
-      WaitingText(me) + ". Nothing has happened for " +
+      WaitingText(waiting) + ". Nothing has happened for " +
           std::to_string(config_->watchdog / 1'000'000) +
           " ms (watchdog); a host thread or a host function may still act, so "
           "the wait goes on.");

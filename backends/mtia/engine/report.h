@@ -4,12 +4,15 @@
 #define DEVRT_BACKENDS_MTIA_ENGINE_REPORT_H_
 
 #include <string>
+#include <vector>
 
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/engine/op.h"
 #include "backends/mtia/engine/streams.h"
 
 namespace devrt::mtia {
+
+using HostThreadList = std::vector<const HostThread*>;
 
 // Why a wait will not end.
 enum class StuckReason : uint8_t {
@@ -18,7 +21,7 @@ enum class StuckReason : uint8_t {
   kSteps,  // step_limit was reached
 };
 
-// Says which thread waits for what, from the calling thread on, and owns the
+// Says which thread waits for what, from the thread that asks on, and owns the
 // text of the last deadlock:
 //
 //   deadlock: host#0 stream_sync {s1, 7} (a.cc:88) -> s1 op 3 kernel
@@ -31,11 +34,12 @@ class Reports {
   Reports(const Config* config, const Streams* streams)
       : config_(config), streams_(streams) {}
 
-  // Logs and stores the report of `me`, whose wait will not end.  Returns the
-  // error for the call.
-  devrt_status Deadlock(HostThread* me, StuckReason why);
-  // Logs that `me` has waited for as long as the watchdog allows.
-  void WarnWaiting(const HostThread* me) const;
+  // Logs and stores the report of a wait that will not end.  `waiting` are the
+  // thread that asks and the other threads that wait.  Returns the error for
+  // the call.
+  devrt_status Deadlock(const HostThreadList& waiting, StuckReason why);
+  // Logs that a thread has waited for as long as the watchdog allows.
+  void WarnWaiting(const HostThreadList& waiting) const;
   // Logs that the host function `op` has run for as long.
   void WarnHostFunc(const Op& op) const;
 
@@ -44,7 +48,7 @@ class Reports {
   void Reset() { deadlock_.clear(); }
 
  private:
-  std::string WaitingText(const HostThread* me) const;
+  std::string WaitingText(const HostThreadList& waiting) const;
 
   const Config* const config_;
   const Streams* const streams_;

@@ -10,8 +10,8 @@ namespace devrt::mtia {
 
 // What the calling thread runs for the machine, for messages: "a host
 // function", "a kernel body".  nullptr while it runs code of its own.
-extern thread_local const char* t_user_code
-    __attribute__((tls_model("initial-exec")));  // call.cc
+inline thread_local const char* t_user_code
+    __attribute__((tls_model("initial-exec"))) = nullptr;
 
 class UserCodeScope {
  public:

@@ -31,9 +31,9 @@
 #include <string>
 #include <vector>
 
+#include "backends/mtia/common/call_site.h"
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/memory/address_window.h"
-#include "backends/mtia/memory/call_site.h"
 #include "backends/mtia/memory/free_ranges.h"
 #include "backends/mtia/memory/quarantined_ranges.h"
 #include "devrt/backends/abi/devrt_plugin.h"

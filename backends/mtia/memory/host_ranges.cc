@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/mtia/engine/error.h"
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/error.h"
+#include "backends/mtia/common/text.h"
 #include "backends/mtia/memory/address_window.h"
 #include "backends/mtia/memory/block_table.h"
 

@@ -12,7 +12,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "backends/mtia/memory/call_site.h"
+#include "backends/mtia/common/call_site.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
 namespace devrt::mtia {

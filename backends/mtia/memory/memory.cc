@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/mtia/engine/error.h"
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/error.h"
+#include "backends/mtia/common/text.h"
 #include "backends/mtia/memory/address_window.h"
 #include "backends/mtia/memory/block_table.h"
 #include "backends/mtia/memory/host_access.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "backends/mtia/engine/error.h"
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/error.h"
+#include "backends/mtia/common/text.h"
 
 namespace devrt::mtia {
 namespace {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
-#include "backends/mtia/engine/error.h"
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/error.h"
+#include "backends/mtia/common/text.h"
 
 namespace devrt::mtia {
 namespace {

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "backends/mtia/config/config.h"
-#include "backends/mtia/table/current_device.h"
+#include "backends/mtia/engine/current_device.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"

@@ -8,11 +8,10 @@
 
 namespace devrt::mtia {
 
-thread_local const char* t_user_code
-    __attribute__((tls_model("initial-exec"))) = nullptr;
-thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
-
 namespace {
+
+// True while the calling thread is inside the machine.
+thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
 
 [[gnu::cold]] devrt_status RefuseInside(Slot slot) {
   const std::string text = std::string(SlotName(slot)) +
@@ -22,22 +21,6 @@ namespace {
               text.size());
   return MakeError(DEVRT_FAILED_PRECONDITION, 800, text);
 }
-
-}  // namespace
-
-[[gnu::noinline]] void RunDeferred(const Deferred& deferred) {
-  for (const FailedHostFunc& call : deferred.host_funcs) {
-    const UserCodeScope scope("a host function");
-    call.fn(call.arg, call.fault ? MakeFaultStatus(call.fault, "host_func")
-                                 : MakeError(DEVRT_CANCELLED, 0,
-                                             "the simulator was reset"));
-  }
-  for (const EndedClosure& closure : deferred.closures) {
-    closure.destroy(closure.arg);
-  }
-}
-
-namespace {
 
 void Exit(HostThread* me) {
   t_inside = false;
@@ -55,8 +38,7 @@ void Exit(HostThread* me) {
   RunDeferred(deferred);
 }
 
-}  // namespace
-
+// Leaves the machine, and then makes the deferred calls (deferred.h).
 void LeaveMachine(HostThread* me) {
   // Deferred calls may free memory, which a host function must not.
   if (g_machine->scheduler.has_deferred() && t_user_code == nullptr) {
@@ -65,8 +47,6 @@ void LeaveMachine(HostThread* me) {
     Exit(me);
   }
 }
-
-namespace {
 
 // The device of a call, or kAnyDevice.
 uint32_t DeviceOf(const About& about) {

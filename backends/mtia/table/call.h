@@ -15,9 +15,6 @@
 
 namespace devrt::mtia {
 
-// True while the calling thread is inside the machine.
-extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
-
 // kCallback: the call is allowed in host functions and kernel bodies.
 enum class CallTag { kPlain, kCallback };
 

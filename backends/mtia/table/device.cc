@@ -3,18 +3,16 @@
 // Devices: properties, the current device of the calling thread, peers.
 #include <cstdio>
 
+#include "backends/mtia/engine/current_device.h"
 #include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
-#include "backends/mtia/table/current_device.h"
 #include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
-
-__thread uint32_t t_device __attribute__((tls_model("initial-exec"))) = 0;
 
 namespace {
 
@@ -96,22 +94,6 @@ devrt_status Backend::device_sync(uint32_t device) {
   AddDeviceFrontier(g_machine->streams, device, &want);
   return call.Wait();
 }
-
-// ---- the current device ----
-
-devrt_status BadOrdinal(uint32_t device) {
-  char text[96];
-  std::snprintf(text, sizeof text,
-                "Device index value %d is out of index range [0, %u)",
-                static_cast<int32_t>(device), g_device_count);
-  return MakeError(DEVRT_INVALID_ARGUMENT, 101, text);
-}
-
-devrt_status BadContext() {
-  return InvalidArgument("context_exit: not what context_enter saved");
-}
-
-uint32_t CurrentDevice() { return t_device; }
 
 // ---- peers ----
 

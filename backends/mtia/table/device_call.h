@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
+#include "backends/mtia/engine/current_device.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/call.h"
-#include "backends/mtia/table/current_device.h"
 
 namespace devrt::mtia {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/text.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/device_call.h"
 #include "backends/mtia/table/poll.h"

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "backends/mtia/drivers/threaded_driver.h"
+#include "backends/mtia/drivers/virtual_driver.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
@@ -50,7 +52,7 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
   }
   auto backend = std::make_unique<Backend>();
   if (g_machine == nullptr) {
-    g_machine = new Machine();
+    g_machine = new Machine(TheVirtualDriver(), TheThreadedDriver());
     g_threads = new HostThreads();
     g_machine->Start(config);
     g_threads->Configure(config.baton, config.pins(), config.watchdog);

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "backends/mtia/engine/machine.h"
+#include "backends/mtia/engine/replay_token.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/threads/host_threads.h"

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "backends/mtia/engine/current_device.h"
+
 namespace devrt::mtia {
 
 Submission::Submission(Slot slot, devrt_stream stream)
@@ -44,11 +46,10 @@ devrt_status Submission::MakeRoom() {
 }
 
 devrt_status Submission::MakeRoomForKernel() {
-  if (g_machine->config.strict_cuda && CurrentDevice() != core_->device) {
+  if (g_machine->config.strict_cuda && t_device != core_->device) {
     return MakeError(
         DEVRT_INVALID_ARGUMENT, 400,
-        "strict=cuda: the current device is mtia:" +
-            std::to_string(CurrentDevice()) +
+        "strict=cuda: the current device is mtia:" + std::to_string(t_device) +
             ", the stream's mtia:" + std::to_string(core_->device));
   }
   return MakeRoom();

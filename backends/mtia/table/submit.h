@@ -40,9 +40,6 @@ class Submission {
   devrt_status error_ = nullptr;
 };
 
-// The calling thread's current device (device.cc).
-uint32_t CurrentDevice();
-
 }  // namespace devrt::mtia
 
 #endif  // DEVRT_BACKENDS_MTIA_TABLE_SUBMIT_H_

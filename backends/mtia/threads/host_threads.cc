@@ -12,12 +12,10 @@
 #include <utility>
 
 #include "backends/mtia/engine/machine.h"
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/system/helper_thread.h"
 
 namespace devrt::mtia {
 
-thread_local HostThread* t_host __attribute__((tls_model("initial-exec"))) =
-    nullptr;
 HostThreads* g_threads = nullptr;
 
 namespace {
@@ -360,6 +358,17 @@ bool HostThreads::Known(const HostThread* me, std::vector<int32_t>* tids) {
   }
   TheHelpers().AddIdle(tids);
   return true;
+}
+
+std::vector<const HostThread*> HostThreads::Waiting(const HostThread* me) {
+  std::vector<const HostThread*> waiting = {me};
+  const std::lock_guard<std::mutex> lock(mu_);
+  for (const HostThread* const thread : threads_) {
+    if (thread != me && thread->state == HostState::kBlocked) {
+      waiting.push_back(thread);
+    }
+  }
+  return waiting;
 }
 
 bool HostThreads::OthersExist(const HostThread* me) {

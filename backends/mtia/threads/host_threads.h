@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "backends/mtia/engine/op.h"
-#include "backends/mtia/threads/thread_watch.h"
+#include "backends/mtia/system/thread_watch.h"
 
 namespace devrt::mtia {
 
-extern thread_local HostThread* t_host
-    __attribute__((tls_model("initial-exec")));
+inline thread_local HostThread* t_host
+    __attribute__((tls_model("initial-exec"))) = nullptr;
 
 using RealClock = std::chrono::steady_clock;
 
@@ -103,7 +103,8 @@ class HostThreads {
   ThreadWatch::Verdict Look(const HostThread* me, ThreadWatch* watch);
   // How many threads have joined since the reset.
   uint32_t joined() const { return next_index_; }
-  const std::vector<HostThread*>& threads() const { return threads_; }
+  // `me` and the other threads that are blocked.
+  std::vector<const HostThread*> Waiting(const HostThread* me);
 
  private:
   static constexpr uint64_t kMostTurns = 250;
@@ -162,9 +163,6 @@ class HostThreads {
 // The threads of this process.  The first Backend::Open makes the object; it is
 // never destroyed, since threads may end after everything else.
 extern HostThreads* g_threads;
-
-// Leaves the machine, and then makes the deferred calls (deferred.h).
-void LeaveMachine(HostThread* me);
 
 }  // namespace devrt::mtia
 

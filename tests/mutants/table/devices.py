@@ -86,7 +86,7 @@ MUTANTS = [
         name="current_device_of_process",
         what="All threads have one current device.",
         witness="A new thread finds the device that another one set.",
-        items="C1", group="device", file="table/plugin.cc", header="table/current_device.h",
+        items="C1", group="device", file="table/plugin.cc", header="engine/current_device.h",
         old="extern __thread uint32_t t_device "
             "__attribute__((tls_model(\"initial-exec\")));\n",
         new="inline uint32_t g_device_of_process = 0;\n"
@@ -95,7 +95,7 @@ MUTANTS = [
         name="bad_ordinal_changes_device",
         what="Setting a device that does not exist sets device 0.",
         witness="With device 1 current, the refused call makes 0 current.",
-        items="C3", group="device", file="table/plugin.cc", header="table/current_device.h",
+        items="C3", group="device", file="table/plugin.cc", header="engine/current_device.h",
         old="  if (__builtin_expect(device >= g_device_count, 0)) return "
             "BadOrdinal(device);\n",
         new="  if (device >= g_device_count) {\n    t_device = 0;\n"
@@ -104,14 +104,14 @@ MUTANTS = [
         name="context_exit_ignored",
         what="Leaving a context restores nothing.",
         witness="After enter and exit the device is still the entered one.",
-        items="C96", group="guard", file="table/plugin.cc", header="table/current_device.h",
+        items="C96", group="guard", file="table/plugin.cc", header="engine/current_device.h",
         old="  t_device = static_cast<uint32_t>(previous->state[0]);\n",
         new=""),
     Mutant(
         name="context_enter_saves_nothing",
         what="Entering a context saves device 0, whatever was current.",
         witness="With device 1 current, enter and exit make 0 current.",
-        items="C96", group="guard", file="table/plugin.cc", header="table/current_device.h",
+        items="C96", group="guard", file="table/plugin.cc", header="engine/current_device.h",
         old="*previous = devrt_context{{t_device, 0}};",
         new="*previous = devrt_context{{0, 0}};"),
     Mutant(

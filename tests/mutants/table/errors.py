@@ -53,7 +53,7 @@ MUTANTS = [
         name="fault_has_wrong_code",
         what="An illegal address is reported as an unknown error.",
         witness="The code is UNKNOWN, not INTERNAL.",
-        items="C92", group="error", file="engine/error.cc",
+        items="C92", group="error", file="common/error.cc",
         old="  {number, DEVRT_##status, lasting, #name},",
         new="  {number, number == 700 ? DEVRT_UNKNOWN : DEVRT_##status, lasting, "
             "#name},"),
@@ -61,7 +61,7 @@ MUTANTS = [
         name="fault_not_marked_sticky",
         what="A fault's status does not say that it is sticky.",
         witness="The error's origin lacks DEVRT_ERROR_STICKY.",
-        items="C93", group="error", file="engine/error.cc",
+        items="C93", group="error", file="common/error.cc",
         old="  origin.flags = DEVRT_ERROR_STICKY | DEVRT_ERROR_ASYNC |\n",
         new="  origin.flags = DEVRT_ERROR_ASYNC |\n"),
     Mutant(

@@ -92,7 +92,7 @@ MUTANTS = [
         name="host_func_not_told_of_fault",
         what="Host functions behind a fault run as if nothing had happened.",
         witness="The status that they get is OK.",
-        items="C45", group="hostfunc", file="table/call.cc",
+        items="C45", group="hostfunc", file="engine/deferred.cc",
         old="call.fault ? MakeFaultStatus(call.fault, \"host_func\")\n",
         new="call.fault ? nullptr\n"),
     Mutant(

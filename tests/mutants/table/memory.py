@@ -252,7 +252,7 @@ MUTANTS = [
         name="async_free_is_lost",
         what="A stream-ordered free gives nothing back.",
         witness="There is less free memory afterwards.",
-        items="C65", group="memory", file="memory/ordered_blocks.cc",
+        items="C65", group="memory", file="memory/block_table_ordered.cc",
         old="  Bury(&found->second, paint);\n",
         new=""),
     Mutant(
@@ -260,14 +260,14 @@ MUTANTS = [
         what="A stream gets nothing of what it has freed before it has come to "
              "the free.",
         witness="A held stream cannot allocate five times as much as there is.",
-        items="C67", group="memory", file="memory/ordered_blocks.cc",
+        items="C67", group="memory", file="memory/block_table_ordered.cc",
         old="    if (!lender.live || lender.closed_by != stream) continue;\n",
         new="    if (lender.closed_by != 0 || stream == 0) continue;\n"),
     Mutant(
         name="async_oom_lends",
         what="A stream-ordered allocation that fails gives pending frees away.",
         witness="mem_info tells of more free memory afterwards.",
-        items="C62", group="memory", file="memory/ordered_blocks.cc",
+        items="C62", group="memory", file="memory/block_table_ordered.cc",
         old="    used_ = used;\n",
         new="    static_cast<void>(used);\n"),
     Mutant(
@@ -281,7 +281,7 @@ MUTANTS = [
         name="async_free_of_interior_accepted",
         what="A stream-ordered free of a pointer into a block does nothing.",
         witness="It is no error.",
-        items="C63", group="memory", file="memory/ordered_blocks.cc",
+        items="C63", group="memory", file="memory/block_table_ordered.cc",
         old="  if (found == blocks_.end()) {\n    return InvalidArgument(",
         new="  if (found == blocks_.end()) {\n    return live_ != 0 ? nullptr : "
             "InvalidArgument("),
@@ -306,7 +306,7 @@ MUTANTS = [
         name="async_is_there_at_once",
         what="Stream-ordered memory may be used before its allocation.",
         witness="Nothing tells of a use that no event orders behind it.",
-        items="C65", group="memory", file="memory/ordered_blocks.cc",
+        items="C65", group="memory", file="memory/block_table_ordered.cc",
         old="  block.ordered = block.unborn = true;\n",
         new="  block.ordered = true;\n"),
     Mutant(

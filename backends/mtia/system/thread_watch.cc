@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/threads/thread_watch.h"
+#include "backends/mtia/system/thread_watch.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/system/helper_thread.h"
 
 namespace devrt::mtia {
 namespace {

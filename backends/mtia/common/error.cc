@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/engine/error.h"
+#include "backends/mtia/common/error.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/text.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
 
 namespace devrt::mtia {

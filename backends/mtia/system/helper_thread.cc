@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mtia/threads/helper_thread.h"
+#include "backends/mtia/system/helper_thread.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace devrt::mtia {
-
-thread_local Helper* t_helper __attribute__((tls_model("initial-exec"))) =
-    nullptr;
 
 Helpers& TheHelpers() {
   static auto* const helpers = new Helpers();

@@ -4,8 +4,8 @@
 // guard takes no lock and does not enter the machine.  The functions are
 // inline, because every guard calls them.
 
-#ifndef DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
-#define DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_CURRENT_DEVICE_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_CURRENT_DEVICE_H_
 
 #include <cstdint>
 
@@ -47,4 +47,4 @@ inline devrt_status ExitDevice(const devrt_context* previous) {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_TABLE_CURRENT_DEVICE_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_CURRENT_DEVICE_H_

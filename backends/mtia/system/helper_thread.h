@@ -3,8 +3,8 @@
 // Threads that the simulator starts.  They are detached, do not hold up the end
 // of the process, and block the program's signals.
 
-#ifndef DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
-#define DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
+#ifndef DEVRT_BACKENDS_MTIA_SYSTEM_HELPER_THREAD_H_
+#define DEVRT_BACKENDS_MTIA_SYSTEM_HELPER_THREAD_H_
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +27,8 @@ struct Helper {
 };
 
 // The entry of the calling thread; nullptr in threads of the program.
-extern thread_local Helper* t_helper __attribute__((tls_model("initial-exec")));
+inline thread_local Helper* t_helper
+    __attribute__((tls_model("initial-exec"))) = nullptr;
 
 // All helpers of the process; never destroyed.
 class Helpers {
@@ -88,4 +89,4 @@ Helper* StartHelper(const char* name, Body body) {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_THREADS_HELPER_THREAD_H_
+#endif  // DEVRT_BACKENDS_MTIA_SYSTEM_HELPER_THREAD_H_

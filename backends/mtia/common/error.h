@@ -2,8 +2,8 @@
 //
 // Errors of the mtia backend: host-made devrt_status objects.
 
-#ifndef DEVRT_BACKENDS_MTIA_ENGINE_ERROR_H_
-#define DEVRT_BACKENDS_MTIA_ENGINE_ERROR_H_
+#ifndef DEVRT_BACKENDS_MTIA_COMMON_ERROR_H_
+#define DEVRT_BACKENDS_MTIA_COMMON_ERROR_H_
 
 #include <cstdint>
 #include <string>
@@ -61,4 +61,4 @@ bool IsSticky(int32_t native_code);
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_ENGINE_ERROR_H_
+#endif  // DEVRT_BACKENDS_MTIA_COMMON_ERROR_H_

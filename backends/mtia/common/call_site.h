@@ -2,8 +2,8 @@
 //
 // A copy of a devrt_call_site_v0, for messages after the call.
 
-#ifndef DEVRT_BACKENDS_MTIA_MEMORY_CALL_SITE_H_
-#define DEVRT_BACKENDS_MTIA_MEMORY_CALL_SITE_H_
+#ifndef DEVRT_BACKENDS_MTIA_COMMON_CALL_SITE_H_
+#define DEVRT_BACKENDS_MTIA_COMMON_CALL_SITE_H_
 
 #include <cstdint>
 #include <string>
@@ -34,4 +34,4 @@ struct CallSite {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_MEMORY_CALL_SITE_H_
+#endif  // DEVRT_BACKENDS_MTIA_COMMON_CALL_SITE_H_

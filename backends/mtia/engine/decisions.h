@@ -4,15 +4,12 @@
 // Decisions::Choose, which records it.  A replay token holds the record, and
 // repeats the run.
 
-#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
-#define DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
+#ifndef DEVRT_BACKENDS_MTIA_ENGINE_DECISIONS_H_
+#define DEVRT_BACKENDS_MTIA_ENGINE_DECISIONS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
-
-#include "backends/mtia/config/config.h"
 
 namespace devrt::mtia {
 
@@ -91,45 +88,6 @@ class Decisions {
   uint64_t random_ = 0;
 };
 
-// The hash of all steps of a run in their order.  Two runs with one hash took
-// the same steps, on any system.
-class TraceHash {
- public:
-  void Clear() {
-    hash_ = 0xcbf29ce484222325u;
-    steps_ = 0;
-  }
-  void Add(uint32_t what, uint64_t a, uint64_t b) {
-    ++steps_;
-    hash_ = Mix(Mix(hash_ ^ what, a), b);
-  }
-  uint64_t hash() const { return hash_; }
-  uint64_t steps() const { return steps_; }
-
- private:
-  static uint64_t Mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9fb21c651e98df25u;
-    return hash ^ (hash >> 32);
-  }
-  uint64_t hash_ = 0xcbf29ce484222325u;
-  uint64_t steps_ = 0;
-};
-
-const char* StrategyName(StrategyKind kind);
-
-// "dvs1:<config hash>:<seed>:<strategy>:<decisions>", numbers in hexadecimal,
-// the decisions as base32 of run-length coded varints without trailing zeros.
-std::string MakeToken(const Config& config, const ChoiceLog& log);
-
-struct Token {
-  uint64_t config_hash = 0;
-  uint64_t seed = 0;
-  StrategyKind strategy = StrategyKind::kHardware;
-  ChoiceLog log;
-};
-// Returns false and sets `*error` when `text` is no token.
-bool ParseToken(std::string_view text, Token* token, std::string* error);
-
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_STRATEGY_H_
+#endif  // DEVRT_BACKENDS_MTIA_ENGINE_DECISIONS_H_

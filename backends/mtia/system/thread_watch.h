@@ -12,8 +12,8 @@
 // in between.  Two looks are needed, because one look reads the threads one
 // after another.  Threads of a sanitizer do not count.
 
-#ifndef DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
-#define DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
+#ifndef DEVRT_BACKENDS_MTIA_SYSTEM_THREAD_WATCH_H_
+#define DEVRT_BACKENDS_MTIA_SYSTEM_THREAD_WATCH_H_
 
 #include <algorithm>
 #include <chrono>
@@ -61,4 +61,4 @@ class ThreadWatch {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_THREADS_THREAD_WATCH_H_
+#endif  // DEVRT_BACKENDS_MTIA_SYSTEM_THREAD_WATCH_H_

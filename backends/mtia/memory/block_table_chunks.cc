@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "backends/mtia/engine/error.h"
-#include "backends/mtia/engine/text.h"
+#include "backends/mtia/common/error.h"
+#include "backends/mtia/common/text.h"
 #include "backends/mtia/memory/block_table.h"
 
 namespace devrt::mtia {

@@ -2,8 +2,8 @@
 //
 // Numbers in messages.
 
-#ifndef DEVRT_BACKENDS_MTIA_ENGINE_TEXT_H_
-#define DEVRT_BACKENDS_MTIA_ENGINE_TEXT_H_
+#ifndef DEVRT_BACKENDS_MTIA_COMMON_TEXT_H_
+#define DEVRT_BACKENDS_MTIA_COMMON_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -25,4 +25,4 @@ inline std::string DeviceName(uint32_t device) {
 
 }  // namespace devrt::mtia
 
-#endif  // DEVRT_BACKENDS_MTIA_ENGINE_TEXT_H_
+#endif  // DEVRT_BACKENDS_MTIA_COMMON_TEXT_H_

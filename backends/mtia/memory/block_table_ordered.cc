@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/mtia/engine/error.h"
+#include "backends/mtia/common/error.h"
 #include "backends/mtia/memory/block_table.h"
 
 namespace devrt::mtia {
