@@ -56,8 +56,6 @@ class Devices {
 
   devrt_status device_count(uint32_t* count);
   devrt_status device_props(uint32_t device, devrt_device_props_v0* props);
-  devrt_status mem_info(uint32_t device, uint64_t* free_bytes,
-                        uint64_t* total_bytes);
   devrt_status device_sync(uint32_t device);
   devrt_status context_enter(uint32_t device, devrt_context* previous);
   devrt_status context_exit(const devrt_context* previous);
@@ -178,26 +176,6 @@ devrt_status Devices<Api>::device_props(uint32_t ordinal,
     device->has_props = true;
   }
   plugin::WriteStruct(props, device->props);
-  return nullptr;
-}
-
-template <class Api>
-devrt_status Devices<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
-                                    uint64_t* total_bytes) {
-  Device* device = nullptr;
-  if (devrt_status error = Find(ordinal, &device)) return error;
-  Context context{};
-  if (devrt_status error = Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api(), context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device))
-    return error;
-  size_t free = 0, total = 0;
-  if (devrt_status error = driver_.Take(api().MemoryInfo(&free, &total),
-                                        "memory information", device)) {
-    return error;
-  }
-  *free_bytes = free;
-  *total_bytes = total;
   return nullptr;
 }
 

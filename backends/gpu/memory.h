@@ -8,6 +8,7 @@
 #ifndef DEVRT_BACKENDS_GPU_MEMORY_H_
 #define DEVRT_BACKENDS_GPU_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/gpu/aligned.h"
@@ -37,6 +38,8 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  devrt_status mem_info(uint32_t device, uint64_t* free_bytes,
+                        uint64_t* total_bytes);
   devrt_status alloc(uint32_t device, uint64_t size, uint64_t alignment,
                      void** ptr);
   devrt_status dealloc(uint32_t device, void* ptr, uint64_t size);
@@ -58,6 +61,26 @@ class Memory {
   VirtualMemory<Api>& mappings_;
   AlignedAllocations aligned_;
 };
+
+template <class Api>
+devrt_status Memory<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
+                                   uint64_t* total_bytes) {
+  Device* device = nullptr;
+  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
+  Context context{};
+  if (devrt_status error = devices_.Enter(device, &context)) return error;
+  const ContextScope<Api> scope(api_, context);
+  if (devrt_status error = driver_.Take(scope.error(), "context", device))
+    return error;
+  size_t free = 0, total = 0;
+  if (devrt_status error = driver_.Take(api_.MemoryInfo(&free, &total),
+                                        "memory information", device)) {
+    return error;
+  }
+  *free_bytes = free;
+  *total_bytes = total;
+  return nullptr;
+}
 
 template <class Api>
 devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,

@@ -56,7 +56,7 @@ class Backend {
   devrt_status event_query(devrt_event event, uint32_t* done);
   devrt_status event_sync(devrt_event event);
 
-  // kernels.cc
+  // copy.cc
   devrt_status copy_async(devrt_stream stream, void* dst, const void* src,
                           uint64_t size, uint32_t kind);
   devrt_status fill_async(devrt_stream stream, void* dst, uint32_t value,

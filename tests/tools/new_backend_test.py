@@ -37,17 +37,31 @@ class NewBackend(ToolTest):
         for name, text in files.items():
             self.assertNotRegex(text, r"(?i)mybackend|@", name)
 
-    def test_all_backends_have_files_of_the_same_names(self):
-        def stems(folder, *suffixes):
-            return {path.stem for path in (ROOT / "backends" / folder).iterdir()
-                    if path.suffix in suffixes}
-        subjects = {"plugin", "device", "memory", "stream", "event"}
-        self.assertLessEqual(subjects, stems("mtia/table", ".cc"))
-        self.assertLessEqual(subjects - {"plugin"}, stems("gpu", ".h"))
-        self.assertLessEqual({"plugin"}, stems("cuda", ".cc") & stems("hip", ".cc"))
-        self.assertEqual(stems("template", ".cc", ".h") - {"test"},
-                         stems("template/c", ".c", ".h"))
-        self.assertLessEqual(subjects | {"kernels"}, stems("template", ".cc"))
+    def test_each_slot_is_in_the_file_of_one_name_in_all_backends(self):
+        backends = ROOT / "backends"
+        slots = re.findall(r"(?m)^DEVRT_SLOT\((\w+)",
+                           (backends / "abi/devrt_slots.inc").read_text())
+        # What begins a slot, in which files.  cuda and hip are made of gpu.
+        forms = {"mtia/table/*.cc": r"devrt_status Backend::(\w+)\(",
+                 "gpu/*.h": r"devrt_status \w+<Api>::(\w+)\(",
+                 "template/*.cc": r"devrt_status Backend::(\w+)\(",
+                 "template/c/*.c": r"devrt_status mybackend_(\w+)\("}
+        inline = {("context_" + name, "mtia/table/*.cc")
+                  for name in ["enter", "exit", "current"]}
+        optional = slots[slots.index("alloc_async"):]
+        files = {slot: {} for slot in slots}
+        for pattern, form in forms.items():
+            for path in backends.glob(pattern):
+                for name in re.findall("(?m)^" + form, path.read_text()):
+                    if name in files:
+                        files[name][pattern] = path.stem
+        for slot, found in files.items():
+            self.assertEqual(len(set(found.values())), 1, (slot, found))
+            missing = {pattern for pattern in forms if pattern not in found
+                       and (slot, pattern) not in inline}
+            self.assertLessEqual(
+                missing, {"template/*.cc", "template/c/*.c"}
+                if slot in optional else set(), slot)
 
     def test_names(self):
         for name, text in [("", "empty"), ("x" * 32, "31 are the most"),

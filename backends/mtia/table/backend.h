@@ -45,6 +45,8 @@ class Backend {
     *device = t_device;
     return nullptr;
   }
+
+  // ---- peers.cc ----
   devrt_status peer_can_access(uint32_t device, uint32_t peer, uint32_t* can);
   devrt_status peer_enable(uint32_t device, uint32_t peer);
   devrt_status peer_disable(uint32_t device, uint32_t peer);

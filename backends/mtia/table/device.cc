@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices: properties, the current device of the calling thread, peers.
+// Devices and their properties.
 #include <cstdio>
 
 #include "backends/mtia/engine/current_device.h"
 #include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/table/backend.h"
-#include "backends/mtia/table/call.h"
 #include "backends/mtia/table/device_call.h"
-#include "backends/mtia/table/submit.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 
 namespace devrt::mtia {
-
 namespace {
 
 constexpr uint32_t kCopyEngines = 2;  // one per direction
@@ -65,12 +62,6 @@ devrt_device_props_v0 Describe(const Config& config, uint32_t device) {
   return props;
 }
 
-// NULL if both devices exist.
-devrt_status CheckPeers(uint32_t device, uint32_t peer) {
-  if (devrt_status error = CheckDevice(device)) return error;
-  return CheckDevice(peer);
-}
-
 }  // namespace
 
 devrt_status Backend::device_count(uint32_t* count) {
@@ -93,44 +84,6 @@ devrt_status Backend::device_sync(uint32_t device) {
   want.clear();
   AddDeviceFrontier(g_machine->streams, device, &want);
   return call.Wait();
-}
-
-// ---- peers ----
-
-devrt_status Backend::peer_can_access(uint32_t device, uint32_t peer,
-                                      uint32_t* can) {
-  if (devrt_status error = CheckPeers(device, peer)) return error;
-  Call call(Slot::peer_can_access, OnDevice(device), CallTag::kCallback);
-  if (call.refused()) return call.error();
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
-  *can = device != peer && memory->CanAccessPeer(device, peer) ? 1 : 0;
-  return nullptr;
-}
-
-devrt_status Backend::peer_enable(uint32_t device, uint32_t peer) {
-  Call call(Slot::peer_enable, OnDevice(device));
-  if (call.refused()) return call.error();
-  if (devrt_status error = CheckPeers(device, peer)) return error;
-  if (devrt_status error =
-          g_machine->faults.DeviceError(device, call.entry())) {
-    return error;
-  }
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
-  return memory->EnablePeer(device, peer);
-}
-
-devrt_status Backend::peer_disable(uint32_t device, uint32_t peer) {
-  Call call(Slot::peer_disable, OnDevice(device));
-  if (call.refused()) return call.error();
-  if (devrt_status error = CheckPeers(device, peer)) return error;
-  devrt_status error = nullptr;
-  Memory* const memory = g_machine->memory.Make(&error);
-  if (memory == nullptr) return error;
-  return memory->DisablePeer(device, peer);
 }
 
 }  // namespace devrt::mtia

@@ -82,7 +82,7 @@ devrt_status mybackend_event_query(void* self, devrt_event event,
                                    uint32_t* done);
 devrt_status mybackend_event_sync(void* self, devrt_event event);
 
-/* kernels.c */
+/* copy.c */
 devrt_status mybackend_copy_async(void* self, devrt_stream stream, void* dst,
                                   const void* src, uint64_t size,
                                   uint32_t kind);

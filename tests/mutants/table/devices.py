@@ -157,7 +157,7 @@ MUTANTS = [
         name="peer_access_claimed",
         what="PEER_ACCESS is claimed and not there.",
         witness="peer_can_access is UNIMPLEMENTED.",
-        items="C76", group="peer", file="table/device.cc",
+        items="C76", group="peer", file="table/peers.cc",
         old="  if (devrt_status error = CheckPeers(device, peer)) return error;\n"
             "  Call call(Slot::peer_can_access,",
         new="  if (can != nullptr) {\n"

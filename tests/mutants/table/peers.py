@@ -46,7 +46,7 @@ MUTANTS = [
         name="peer_can_access_lies",
         what="Every device is said to reach every other.",
         witness="can_access is true and enabling the peer fails.",
-        items="C76", group="peer", file="table/device.cc", config="peers=none",
+        items="C76", group="peer", file="table/peers.cc", config="peers=none",
         old="  *can = device != peer && memory->CanAccessPeer(device, peer) ? 1 "
             ": 0;\n",
         new="  *can = device != peer ? 1 : 0;\n"),

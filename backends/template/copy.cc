@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that is put into streams.
-
-#include "kernels.h"
-
-#include <cstring>
+// Copies and fills, which are work of a stream.
 
 #include "backend.h"
 
 namespace mybackend_plugin {
-
-void CopyBytes(void* dst, const void* src, uint64_t size) {
-  std::memcpy(dst, src, size);
-}
-
-void FillBytes(void* dst, uint8_t value, uint64_t size) {
-  std::memset(dst, value, size);
-}
 
 // `kind` tells which of the two lies on the device: DEVRT_COPY_*.
 devrt_status Backend::copy_async(devrt_stream stream, void* dst,
@@ -27,7 +15,7 @@ devrt_status Backend::copy_async(devrt_stream stream, void* dst,
   static_cast<void>(src);
   static_cast<void>(size);
   static_cast<void>(kind);
-  return NotWritten("copy_async", "kernels.cc");
+  return NotWritten("copy_async", "copy.cc");
 }
 
 devrt_status Backend::fill_async(devrt_stream stream, void* dst, uint32_t value,
@@ -36,7 +24,7 @@ devrt_status Backend::fill_async(devrt_stream stream, void* dst, uint32_t value,
   static_cast<void>(dst);
   static_cast<void>(value);
   static_cast<void>(size);
-  return NotWritten("fill_async", "kernels.cc");
+  return NotWritten("fill_async", "copy.cc");
 }
 
 }  // namespace mybackend_plugin
