@@ -61,6 +61,8 @@ class Events {
   devrt_status EventExport(devrt_event event, devrt_event_handle_v0* name);
   devrt_status EventOpen(uint32_t device, const devrt_event_handle_v0* name,
                          devrt_event* opened);
+  // The error if no time can be measured between the two events.
+  devrt_status CheckTimed(devrt_event begin, devrt_event end);
   devrt_status EnsureEvent(Event* event, Context context, uint64_t id);
   static Error RecordFresh(const Api& api, Event* event, Stream* stream);
   static RecordMark LastRecord(Event* event, typename Api::Event* native);
@@ -332,9 +334,8 @@ devrt_status Events<Api>::event_sync(devrt_event handle) {
 }
 
 template <class Api>
-devrt_status Events<Api>::event_elapsed_ns(devrt_event begin_handle,
-                                           devrt_event end_handle,
-                                           int64_t* nanoseconds) {
+devrt_status Events<Api>::CheckTimed(devrt_event begin_handle,
+                                     devrt_event end_handle) {
   Event* const begin = Event::Of(begin_handle);
   Event* const end = Event::Of(end_handle);
   for (const Event* const event : {begin, end}) {
@@ -368,6 +369,16 @@ devrt_status Events<Api>::event_elapsed_ns(devrt_event begin_handle,
           "Both events must be completed before calculating elapsed time");
     }
   }
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Events<Api>::event_elapsed_ns(devrt_event begin_handle,
+                                           devrt_event end_handle,
+                                           int64_t* nanoseconds) {
+  if (devrt_status error = CheckTimed(begin_handle, end_handle)) return error;
+  Event* const begin = Event::Of(begin_handle);
+  Event* const end = Event::Of(end_handle);
   if (begin == end) {
     *nanoseconds = 0;
     return nullptr;

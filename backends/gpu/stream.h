@@ -46,6 +46,13 @@ class Streams {
  private:
   devrt_status FindDefault(Device* device, uint32_t kind, devrt_stream* stream);
   devrt_status Adopt(Device* device, void* native, devrt_stream* stream);
+  // Sets `stream->blocking`.  Sets `*is_unknown` if the stream captures, so
+  // that the driver cannot be asked, and may be blocking.
+  Error FindBlocking(Stream* stream, bool* is_unknown);
+  Error FindDevice(Context context, typename Api::Device* device);
+  // The error for the native stream `native` of `owner`, not of `device`.
+  devrt_status RefuseForeign(void* native, typename Api::Device owner,
+                             const Device& device);
 
   Driver<Api>& driver_;
   const Api& api_;
@@ -122,53 +129,23 @@ devrt_status Streams<Api>::Adopt(Device* device, void* native,
   if (error == Api::kSuccess) {
     error = api_.ContextId(made->context, &made->context_id);
   }
-  bool knows_blocking = false;
-  if constexpr (Api::kHasCaptures) {
-    bool capturing = false;
-    if (error == Api::kSuccess && api_.CanTellCaptures()) {
-      error = api_.IsCapturing(made->native, &capturing);
-    }
-    // Asking for the flags would invalidate the capture.  But the capture of a
-    // blocking stream shows in the legacy stream (C83).
-    bool legacy_captures = false;
-    if (error == Api::kSuccess && capturing) {
-      const ContextScope<Api> scope(api_, made->context);
-      error = scope.error();
-      if (error == Api::kSuccess) {
-        error = api_.IsCapturing(Api::LegacyStream(), &legacy_captures);
-      }
-    }
-    if (error == Api::kSuccess && legacy_captures) {
-      return driver_.Refuse(
-          DEVRT_FAILED_PRECONDITION,
-          "native stream %p of %s:%u is capturing, and it or another "
-          "stream that captures is blocking: adopt it before the "
-          "capture begins",
-          native, Api::kBackend, device->ordinal);
-    }
-    knows_blocking = capturing;
-  }
-  if (error == Api::kSuccess && !knows_blocking) {
-    error = api_.IsBlocking(made->native, &made->blocking);
+  bool is_unknown = false;
+  if (error == Api::kSuccess) error = FindBlocking(made.get(), &is_unknown);
+  if (error == Api::kSuccess && is_unknown) {
+    return driver_.Refuse(
+        DEVRT_FAILED_PRECONDITION,
+        "native stream %p of %s:%u is capturing, and it or another "
+        "stream that captures is blocking: adopt it before the "
+        "capture begins",
+        native, Api::kBackend, device->ordinal);
   }
   typename Api::Device owner{};
-  if (error == Api::kSuccess) {
-    const ContextScope<Api> scope(api_, made->context);
-    error = scope.error();
-    if (error == Api::kSuccess) error = api_.CurrentDevice(&owner);
-  }
+  if (error == Api::kSuccess) error = FindDevice(made->context, &owner);
   if (error != Api::kSuccess) {
     return driver_.Take(error, "adoption of a stream", device);
   }
   if (owner != device->native) {
-    uint32_t actual = 0;
-    for (const Device& d : devices_.all()) {
-      if (d.native == owner) actual = d.ordinal;
-    }
-    return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
-                          "native stream %p belongs to %s:%u, not to %s:%u",
-                          native, Api::kBackend, actual, Api::kBackend,
-                          device->ordinal);
+    return RefuseForeign(native, owner, *device);
   }
   if (made->context != device->context.load()) {
     device->foreign.Add(made.get());
@@ -176,6 +153,48 @@ devrt_status Streams<Api>::Adopt(Device* device, void* native,
   device->edges.Add(made.get());
   *stream = made.release()->handle();
   return nullptr;
+}
+
+// A question for the flags would invalidate the stream's capture.  But the
+// capture of a blocking stream shows in the legacy stream (C83).
+template <class Api>
+typename Api::Error Streams<Api>::FindBlocking(Stream* stream,
+                                               bool* is_unknown) {
+  if constexpr (Api::kHasCaptures) {
+    bool captures = false;
+    if (api_.CanTellCaptures()) {
+      const Error error = api_.IsCapturing(stream->native, &captures);
+      if (error != Api::kSuccess) return error;
+    }
+    if (captures) {
+      const ContextScope<Api> scope(api_, stream->context);
+      if (scope.error() != Api::kSuccess) return scope.error();
+      return api_.IsCapturing(Api::LegacyStream(), is_unknown);
+    }
+  }
+  return api_.IsBlocking(stream->native, &stream->blocking);
+}
+
+template <class Api>
+typename Api::Error Streams<Api>::FindDevice(Context context,
+                                             typename Api::Device* device) {
+  const ContextScope<Api> scope(api_, context);
+  return scope.error() == Api::kSuccess ? api_.CurrentDevice(device)
+                                        : scope.error();
+}
+
+template <class Api>
+devrt_status Streams<Api>::RefuseForeign(void* native,
+                                         typename Api::Device owner,
+                                         const Device& device) {
+  uint32_t actual = 0;
+  for (const Device& d : devices_.all()) {
+    if (d.native == owner) actual = d.ordinal;
+  }
+  return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
+                        "native stream %p belongs to %s:%u, not to %s:%u",
+                        native, Api::kBackend, actual, Api::kBackend,
+                        device.ordinal);
 }
 
 template <class Api>

@@ -102,6 +102,8 @@ class VirtualMemory {
   devrt_status VmUnmap(void* address, uint64_t size);
   devrt_status VmFind(uint32_t device, Device** found, uint64_t* granularity);
   devrt_status VmCheckPart(char* at, uint64_t size, uint32_t* device);
+  // True if a part of [at, at + size) is mapped.
+  bool IsMappedIn(const char* at, uint64_t size) const;
 
   Driver<Api>& driver_;
   const Api& api_;
@@ -287,6 +289,15 @@ devrt_status VirtualMemory<Api>::VmCheckPart(char* at, uint64_t size,
 }
 
 template <class Api>
+bool VirtualMemory<Api>::IsMappedIn(const char* at, uint64_t size) const {
+  const auto next = mapped_.lower_bound(const_cast<char*>(at));
+  if (next != mapped_.end() && next->first < at + size) return true;
+  if (next == mapped_.begin()) return false;
+  const auto& [begin, chunk] = *std::prev(next);
+  return begin + chunk->size > at;
+}
+
+template <class Api>
 devrt_status VirtualMemory<Api>::VmMap(void* address, uint64_t size,
                                        devrt_chunk handle) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -302,12 +313,7 @@ devrt_status VirtualMemory<Api>::VmMap(void* address, uint64_t size,
         "%llu bytes that is mapped nowhere",
         address, Api::kBackend, ordinal, static_cast<unsigned long long>(size));
   }
-  const auto next = mapped_.lower_bound(at);
-  const bool hits_next = next != mapped_.end() && next->first < at + size;
-  const bool hits_last =
-      next != mapped_.begin() &&
-      std::prev(next)->first + std::prev(next)->second->size > at;
-  if (hits_next || hits_last) {
+  if (IsMappedIn(at, size)) {
     return driver_.Refuse(DEVRT_ALREADY_EXISTS,
                           "something is mapped in [%p, +%llu)", address,
                           static_cast<unsigned long long>(size));
