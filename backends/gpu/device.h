@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "backends/gpu/context_scope.h"
@@ -205,6 +206,34 @@ devrt_status Devices<Api>::device_sync(uint32_t ordinal) {
   }
   return nullptr;
 }
+
+// Finds a device and makes its primary context current until the scope's end.
+//
+//   DeviceScope<Api> scope(&devices_, ordinal);
+//   if (scope.failed()) return scope.error();
+template <class Api>
+class DeviceScope {
+ public:
+  DeviceScope(Devices<Api>* devices, uint32_t ordinal) {
+    typename Api::Context context{};
+    error_ = devices->Find(ordinal, &device_);
+    if (!failed()) error_ = devices->Enter(device_, &context);
+    if (failed()) return;
+    Driver<Api>& driver = devices->driver();
+    scope_.emplace(driver.api(), context);
+    error_ = driver.Take(scope_->error(), "context", device_);
+  }
+
+  bool failed() const { return error_ != nullptr; }
+  // The error, which the caller returns to the host, or nullptr.
+  devrt_status error() const { return error_; }
+  Device<Api>* device() const { return device_; }
+
+ private:
+  Device<Api>* device_ = nullptr;
+  devrt_status error_ = nullptr;
+  std::optional<ContextScope<Api>> scope_;
+};
 
 // ---- The thread's context ---------------------------------------------------
 

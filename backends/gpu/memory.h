@@ -54,6 +54,14 @@ class Memory {
   devrt_status pointer_info(const void* ptr, devrt_pointer_info_v0* info);
 
  private:
+  // Gets the memory by `allocate(&memory, bytes)`.  For an alignment above the
+  // driver's it asks for more bytes than `size`.
+  template <typename Allocate>
+  devrt_status AllocateAligned(uint64_t size, uint64_t alignment, void** ptr,
+                               const Allocate& allocate);
+  // The error if `ptr` is memory of another device.
+  devrt_status CheckOwner(const void* ptr, uint32_t ordinal);
+
   Driver<Api>& driver_;
   const Api& api_;
   Devices<Api>& devices_;
@@ -65,16 +73,11 @@ class Memory {
 template <class Api>
 devrt_status Memory<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
                                    uint64_t* total_bytes) {
-  Device* device = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  Context context{};
-  if (devrt_status error = devices_.Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api_, context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device))
-    return error;
+  const DeviceScope<Api> scope(&devices_, ordinal);
+  if (scope.failed()) return scope.error();
   size_t free = 0, total = 0;
   if (devrt_status error = driver_.Take(api_.MemoryInfo(&free, &total),
-                                        "memory information", device)) {
+                                        "memory information", scope.device())) {
     return error;
   }
   *free_bytes = free;
@@ -83,29 +86,21 @@ devrt_status Memory<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
 }
 
 template <class Api>
-devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,
-                                uint64_t alignment, void** ptr) {
-  Device* device = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
+template <typename Allocate>
+devrt_status Memory<Api>::AllocateAligned(uint64_t size, uint64_t alignment,
+                                          void** ptr,
+                                          const Allocate& allocate) {
   if (size >= kLargestSize || alignment >= kLargestSize) {
     return driver_.Refuse(DEVRT_RESOURCE_EXHAUSTED,
-                          "%llu bytes are more than any "
-                          "device has",
-                          static_cast<unsigned long long>(size));
-  }
-  Context context{};
-  if (devrt_status error = devices_.Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api_, context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
-    return error;
+                          "%llu bytes with an alignment of %llu are more than "
+                          "any device or host has",
+                          static_cast<unsigned long long>(size),
+                          static_cast<unsigned long long>(alignment));
   }
   const bool natural = alignment <= kNaturalAlignment;
   void* memory = nullptr;
-  const uint64_t whole = natural ? size : size + alignment;
-  if (devrt_status error = driver_.Take(
-          pools_.WithRoom(*device,
-                          [&] { return api_.Allocate(&memory, whole); }),
-          "allocation", device)) {
+  if (devrt_status error =
+          allocate(&memory, natural ? size : size + alignment)) {
     return error;
   }
   *ptr = natural ? memory : aligned_.Align(memory, size, alignment);
@@ -113,17 +108,23 @@ devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,
 }
 
 template <class Api>
-devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
-  Device* device = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  Context context{};
-  if (devrt_status error = devices_.Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api_, context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
-    return error;
-  }
-  // The driver frees memory of any device.  Beside a free, this query costs
-  // nothing.
+devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,
+                                uint64_t alignment, void** ptr) {
+  const DeviceScope<Api> scope(&devices_, ordinal);
+  if (scope.failed()) return scope.error();
+  Device* const device = scope.device();
+  const auto allocate = [&](void** memory, uint64_t bytes) {
+    return driver_.Take(
+        pools_.WithRoom(*device, [&] { return api_.Allocate(memory, bytes); }),
+        "allocation", device);
+  };
+  return AllocateAligned(size, alignment, ptr, allocate);
+}
+
+// The driver frees memory of any device, on a stream of any device.  Beside a
+// free, this query costs nothing.
+template <class Api>
+devrt_status Memory<Api>::CheckOwner(const void* ptr, uint32_t ordinal) {
   devrt_pointer_info_v0 info = {};
   if (api_.Inspect(ptr, &info) == Api::kSuccess &&
       info.kind != DEVRT_POINTER_UNREGISTERED &&
@@ -132,36 +133,29 @@ devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
                           "%p is memory of %s:%d, not of %s:%u", ptr,
                           Api::kBackend, info.device, Api::kBackend, ordinal);
   }
+  return nullptr;
+}
+
+template <class Api>
+devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
+  const DeviceScope<Api> scope(&devices_, ordinal);
+  if (scope.failed()) return scope.error();
+  if (devrt_status error = CheckOwner(ptr, ordinal)) return error;
   return driver_.TakeEnd(
       aligned_.Free(ptr, [&](void* memory) { return api_.Free(memory); }),
-      "deallocation", device);
+      "deallocation", scope.device());
 }
 
 template <class Api>
 devrt_status Memory<Api>::host_alloc(uint32_t ordinal, uint64_t size,
                                      uint64_t alignment, void** ptr) {
-  Device* device = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  if (size >= kLargestSize || alignment >= kLargestSize) {
-    return driver_.Refuse(DEVRT_RESOURCE_EXHAUSTED,
-                          "%llu bytes are more than any host has",
-                          static_cast<unsigned long long>(size));
-  }
-  Context context{};
-  if (devrt_status error = devices_.Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api_, context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
-    return error;
-  }
-  const bool natural = alignment <= kNaturalAlignment;
-  void* memory = nullptr;
-  if (devrt_status error = driver_.Take(
-          api_.AllocateHost(&memory, natural ? size : size + alignment),
-          "pinned allocation", device)) {
-    return error;
-  }
-  *ptr = natural ? memory : aligned_.Align(memory, size, alignment);
-  return nullptr;
+  const DeviceScope<Api> scope(&devices_, ordinal);
+  if (scope.failed()) return scope.error();
+  const auto allocate = [&](void** memory, uint64_t bytes) {
+    return driver_.Take(api_.AllocateHost(memory, bytes), "pinned allocation",
+                        scope.device());
+  };
+  return AllocateAligned(size, alignment, ptr, allocate);
 }
 
 template <class Api>
@@ -174,16 +168,10 @@ devrt_status Memory<Api>::host_dealloc(void* ptr, uint64_t) {
 template <class Api>
 devrt_status Memory<Api>::host_register(uint32_t ordinal, void* ptr,
                                         uint64_t size) {
-  Device* device = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  Context context{};
-  if (devrt_status error = devices_.Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api_, context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
-    return error;
-  }
+  const DeviceScope<Api> scope(&devices_, ordinal);
+  if (scope.failed()) return scope.error();
   return driver_.Take(api_.RegisterHost(ptr, size), "host registration",
-                      device);
+                      scope.device());
 }
 
 template <class Api>
@@ -220,25 +208,14 @@ devrt_status Memory<Api>::alloc_async(devrt_stream handle, uint64_t size,
   Stream* const stream = Stream::Of(handle);
   Device* const device = stream->device;
   if constexpr (Api::kHasPools) {
-    if (size >= kLargestSize || alignment >= kLargestSize) {
-      return driver_.Refuse(DEVRT_RESOURCE_EXHAUSTED,
-                            "%llu bytes are more than any device has",
-                            static_cast<unsigned long long>(size));
-    }
     typename Api::Pool pool{};
     if (devrt_status error = pools_.Find(device, &pool)) return error;
-    const bool natural = alignment <= kNaturalAlignment;
-    void* memory = nullptr;
-    if (devrt_status error =
-            Submit(&driver_, stream, "stream-ordered allocation", [&] {
-              return api_.AllocateFromPool(&memory,
-                                           natural ? size : size + alignment,
-                                           pool, stream->native);
-            })) {
-      return error;
-    }
-    *ptr = natural ? memory : aligned_.Align(memory, size, alignment);
-    return nullptr;
+    const auto allocate = [&](void** memory, uint64_t bytes) {
+      return Submit(&driver_, stream, "stream-ordered allocation", [&] {
+        return api_.AllocateFromPool(memory, bytes, pool, stream->native);
+      });
+    };
+    return AllocateAligned(size, alignment, ptr, allocate);
   } else {
     return driver_.Refuse(
         DEVRT_UNIMPLEMENTED,
@@ -254,15 +231,7 @@ devrt_status Memory<Api>::dealloc_async(devrt_stream handle, void* ptr,
   Stream* const stream = Stream::Of(handle);
   Device* const device = stream->device;
   if constexpr (Api::kHasPools) {
-    // The driver accepts a stream of any device.
-    devrt_pointer_info_v0 info = {};
-    if (api_.Inspect(ptr, &info) == Api::kSuccess &&
-        info.kind != DEVRT_POINTER_UNREGISTERED &&
-        info.device != static_cast<int32_t>(device->ordinal)) {
-      return driver_.Refuse(
-          DEVRT_INVALID_ARGUMENT, "%p is memory of %s:%d, not of %s:%u", ptr,
-          Api::kBackend, info.device, Api::kBackend, device->ordinal);
-    }
+    if (devrt_status error = CheckOwner(ptr, device->ordinal)) return error;
     const auto free = [&](void* memory) {
       return Enqueue(api_, stream,
                      [&] { return api_.FreeToPool(memory, stream->native); });

@@ -41,6 +41,11 @@ class Peers {
   devrt_status peer_disable(uint32_t device, uint32_t peer);
 
  private:
+  devrt_status FindBoth(uint32_t ordinal, uint32_t peer, Device** device,
+                        Device** other) {
+    devrt_status error = devices_.Find(ordinal, device);
+    return error != nullptr ? error : devices_.Find(peer, other);
+  }
   // Lets `device` use the memory of `peer` that access between contexts does
   // not cover, or withdraws that.  After an error `*what` names what failed.
   Error AllowPeer(uint32_t device, uint32_t peer, bool allow,
@@ -61,8 +66,9 @@ devrt_status Peers<Api>::peer_can_access(uint32_t ordinal, uint32_t peer,
                                          uint32_t* can) {
   Device* device = nullptr;
   Device* other = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  if (devrt_status error = devices_.Find(peer, &other)) return error;
+  if (devrt_status error = FindBoth(ordinal, peer, &device, &other)) {
+    return error;
+  }
   int answer = 0;
   if (device != other) {
     if (devrt_status error = driver_.Take(
@@ -79,8 +85,9 @@ template <class Api>
 devrt_status Peers<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
   Device* device = nullptr;
   Device* other = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  if (devrt_status error = devices_.Find(peer, &other)) return error;
+  if (devrt_status error = FindBoth(ordinal, peer, &device, &other)) {
+    return error;
+  }
   if (device == other) {
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "%s:%u is its own peer",
                           Api::kBackend, ordinal);
@@ -142,8 +149,9 @@ template <class Api>
 devrt_status Peers<Api>::peer_disable(uint32_t ordinal, uint32_t peer) {
   Device* device = nullptr;
   Device* other = nullptr;
-  if (devrt_status error = devices_.Find(ordinal, &device)) return error;
-  if (devrt_status error = devices_.Find(peer, &other)) return error;
+  if (devrt_status error = FindBoth(ordinal, peer, &device, &other)) {
+    return error;
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = peers_.find(uint64_t{ordinal} << 32 | peer);
   if (found == peers_.end()) {

@@ -191,10 +191,9 @@ devrt_status Streams<Api>::RefuseForeign(void* native,
   for (const Device& d : devices_.all()) {
     if (d.native == owner) actual = d.ordinal;
   }
-  return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
-                        "native stream %p belongs to %s:%u, not to %s:%u",
-                        native, Api::kBackend, actual, Api::kBackend,
-                        device.ordinal);
+  return driver_.Refuse(
+      DEVRT_INVALID_ARGUMENT, "native stream %p belongs to %s:%u, not to %s:%u",
+      native, Api::kBackend, actual, Api::kBackend, device.ordinal);
 }
 
 template <class Api>

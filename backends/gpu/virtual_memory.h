@@ -162,12 +162,8 @@ devrt_status VirtualMemory<Api>::VmReserve(uint32_t ordinal, uint64_t size,
   }
   // Addresses belong to no device for the driver, but the fake driver asks for
   // the context.
-  Context context{};
-  if (devrt_status error = devices_.Enter(device, &context)) return error;
-  const ContextScope<Api> scope(api_, context);
-  if (devrt_status error = driver_.Take(scope.error(), "context", device)) {
-    return error;
-  }
+  const DeviceScope<Api> scope(&devices_, ordinal);
+  if (scope.failed()) return scope.error();
   void* reserved = nullptr;
   if (devrt_status error =
           driver_.Take(api_.ReserveAddresses(&reserved, size,
