@@ -72,7 +72,7 @@ devrt_status Captures<Api>::StreamIsCapturing(devrt_stream handle,
     return api_.IsCapturing(stream.native, &capturing);
   });
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "stream capture status", stream.device);
+    return driver_.ToStatus(error, "stream capture status", stream.device);
   }
   *yes = capturing ? 1 : 0;
   return nullptr;
@@ -82,7 +82,7 @@ template <class Api>
 devrt_status Captures<Api>::StreamCaptureId(devrt_stream handle, uint64_t* id) {
   const Stream& stream = *Stream::Of(handle);
   typename Api::Graph graph = nullptr;
-  return driver_.Take(
+  return driver_.ToStatus(
       On(api_, stream,
          [&] { return api_.CaptureOf(stream.native, id, &graph); }),
       "number of a stream's capture", stream.device);
@@ -103,15 +103,15 @@ devrt_status Captures<Api>::CaptureRetain(devrt_stream handle,
     error = scope.error();
     return error != Api::kSuccess ? error : api_.HoldGraph(graph, release, arg);
   };
-  return driver_.Take(On(api_, stream, retain), "hold on a stream's capture",
-                      stream.device);
+  return driver_.ToStatus(On(api_, stream, retain),
+                          "hold on a stream's capture", stream.device);
 }
 
 // The mode belongs to the thread, not to a context.
 template <class Api>
 devrt_status Captures<Api>::ExchangeThreadMode(uint32_t* mode) {
-  return driver_.Take(api_.ExchangeThreadMode(mode),
-                      "the thread's mode of captures", nullptr);
+  return driver_.ToStatus(api_.ExchangeThreadMode(mode),
+                          "the thread's mode of captures", nullptr);
 }
 
 }  // namespace devrt::gpu

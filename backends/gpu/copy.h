@@ -80,8 +80,8 @@ devrt_status Copies<Api>::copy_async(devrt_stream handle, void* dst,
     // Ordered after legacy work too, like every operation of a blocking stream.
     if (stream->blocking && stream->kind != DEVRT_STREAM_LEGACY) {
       if (devrt_status error =
-              driver_.Take(stream->hidden.Synchronize(api_, *stream),
-                           "stream sync", stream->device)) {
+              driver_.ToStatus(stream->hidden.Synchronize(api_, *stream),
+                               "stream sync", stream->device)) {
         return error;
       }
     }

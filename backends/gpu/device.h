@@ -111,7 +111,7 @@ devrt_status Devices<Api>::Init() {
     error = api().GetDevice(static_cast<int>(i), &devices_[i].native);
   }
   if (error != Api::kSuccess)
-    return driver_.Take(error, "driver initialisation");
+    return driver_.ToStatus(error, "driver initialisation");
   is_ready_.store(true, std::memory_order_release);
   return nullptr;
 }
@@ -132,8 +132,9 @@ template <class Api>
 devrt_status Devices<Api>::Enter(Device* device, Context* context) {
   *context = device->context.load(std::memory_order_acquire);
   if (*context != Context{}) {
-    return driver_.Take(CheckAlive(api(), *context, device->context_id.load()),
-                        "primary context", device);
+    return driver_.ToStatus(
+        CheckAlive(api(), *context, device->context_id.load()),
+        "primary context", device);
   }
   const std::lock_guard<std::mutex> lock(device->mutex);
   *context = device->context.load(std::memory_order_relaxed);
@@ -142,7 +143,7 @@ devrt_status Devices<Api>::Enter(Device* device, Context* context) {
   Error error = api().Retain(device->native, context);
   if (error == Api::kSuccess) error = api().ContextId(*context, &id);
   if (error != Api::kSuccess)
-    return driver_.Take(error, "primary context", device);
+    return driver_.ToStatus(error, "primary context", device);
   device->context_id.store(id, std::memory_order_relaxed);
   device->context.store(*context, std::memory_order_release);
   return nullptr;
@@ -163,8 +164,9 @@ devrt_status Devices<Api>::device_props(uint32_t ordinal,
   if (!device->has_props) {
     devrt_device_props_v0 mine = {};
     mine.ordinal = ordinal;
-    if (devrt_status error = driver_.Take(api().Describe(device->native, &mine),
-                                          "device properties", device)) {
+    if (devrt_status error =
+            driver_.ToStatus(api().Describe(device->native, &mine),
+                             "device properties", device)) {
       return error;
     }
     mine.alloc_alignment = 256;
@@ -194,13 +196,13 @@ devrt_status Devices<Api>::device_sync(uint32_t ordinal) {
     Error error = scope.error();
     if (error == Api::kSuccess) error = api().SynchronizeContext();
     if (error != Api::kSuccess)
-      return driver_.Take(error, "device sync", device);
+      return driver_.ToStatus(error, "device sync", device);
   }
   device->ending.DestroyEnded(api());
   for (const typename Api::Stream stream : foreign) {
     if (devrt_status error =
-            driver_.Take(api().SynchronizeStream(stream),
-                         "sync of a foreign context", device)) {
+            driver_.ToStatus(api().SynchronizeStream(stream),
+                             "sync of a foreign context", device)) {
       return error;
     }
   }
@@ -221,7 +223,7 @@ class DeviceScope {
     if (failed()) return;
     Driver<Api>& driver = devices->driver();
     scope_.emplace(driver.api(), context);
-    error_ = driver.Take(scope_->error(), "context", device_);
+    error_ = driver.ToStatus(scope_->error(), "context", device_);
   }
 
   bool failed() const { return error_ != nullptr; }
@@ -293,11 +295,12 @@ devrt_status Devices<Api>::EnterFirst(uint32_t ordinal,
 template <class Api>
 devrt_status Devices<Api>::Switch(Error asked, Device* device, Context before,
                                   devrt_context* previous) {
-  if (devrt_status error = driver_.Take(asked, "current context")) return error;
+  if (devrt_status error = driver_.ToStatus(asked, "current context"))
+    return error;
   const Context context = device->context.load(std::memory_order_relaxed);
   if (before != context) {
-    if (devrt_status error =
-            driver_.Take(api().SetCurrent(context), "context switch", device)) {
+    if (devrt_status error = driver_.ToStatus(api().SetCurrent(context),
+                                              "context switch", device)) {
       return error;
     }
   }
@@ -320,8 +323,9 @@ devrt_status Devices<Api>::context_exit(const devrt_context* previous) {
 
 template <class Api>
 devrt_status Devices<Api>::Restore(Error asked, Context before) {
-  if (devrt_status error = driver_.Take(asked, "current context")) return error;
-  return driver_.Take(api().SetCurrent(before), "context switch");
+  if (devrt_status error = driver_.ToStatus(asked, "current context"))
+    return error;
+  return driver_.ToStatus(api().SetCurrent(before), "context switch");
 }
 
 template <class Api>
@@ -347,8 +351,8 @@ devrt_status Devices<Api>::FindCurrent(Error asked, Context now,
   if (asked != Api::kSuccess || now == Context{}) return nullptr;
   if (devrt_status failed = Ready()) return failed;
   typename Api::Device native{};
-  if (devrt_status failed =
-          driver_.Take(api().CurrentDevice(&native), "device of the context")) {
+  if (devrt_status failed = driver_.ToStatus(api().CurrentDevice(&native),
+                                             "device of the context")) {
     return failed;
   }
   for (const Device& device : devices_) {

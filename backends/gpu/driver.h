@@ -39,21 +39,22 @@ class Driver {
 
   // Turns the driver's answer to `entry_point` into a status: nullptr for
   // success.  `device` is the device of the call, nullptr if it has none.
-  devrt_status Take(Error error, const char* entry_point,
-                    const Device* device = nullptr) {
+  devrt_status ToStatus(Error error, const char* entry_point,
+                        const Device* device = nullptr) {
     if (error == Api::kSuccess) return nullptr;
     return Report(error, entry_point, device);
   }
 
-  // Take for the destruction of an object.  Ignores a fault from before the
+  // ToStatus for the destruction of an object.  Ignores a fault from before the
   // call, which did not cause it (C94).
-  devrt_status TakeEnd(Error error, const char* entry_point,
-                       const Device* device = nullptr);
+  devrt_status ToStatusOfEnd(Error error, const char* entry_point,
+                             const Device* device = nullptr);
 
   // Returns the fault that has ended the process's devices, for calls that do
   // not ask the driver. nullptr if there was none.
   devrt_status Fault(const char* entry_point, const Device* device) {
-    return Take(fault_.load(std::memory_order_relaxed), entry_point, device);
+    return ToStatus(fault_.load(std::memory_order_relaxed), entry_point,
+                    device);
   }
 
  private:
@@ -77,8 +78,8 @@ devrt_status Driver<Api>::Refuse(devrt_code code, const char* format, ...) {
 }
 
 template <class Api>
-devrt_status Driver<Api>::TakeEnd(Error error, const char* entry_point,
-                                  const Device* device) {
+devrt_status Driver<Api>::ToStatusOfEnd(Error error, const char* entry_point,
+                                        const Device* device) {
   if (error == Api::kSuccess) return nullptr;
   if (Api::MeaningOf(error).error_class == ErrorClass::kSticky) return nullptr;
   return Report(error, entry_point, device);

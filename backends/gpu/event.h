@@ -107,8 +107,8 @@ devrt_status Events<Api>::event_destroy(devrt_event handle) {
   if (native == typename Api::Event{}) return nullptr;
   if (CheckAlive(api_, *gone) != Api::kSuccess) return nullptr;
   gone->others.Destroy(api_);
-  return driver_.TakeEnd(api_.DestroyEvent(native), "event destruction",
-                         gone->device);
+  return driver_.ToStatusOfEnd(api_.DestroyEvent(native), "event destruction",
+                               gone->device);
 }
 
 template <class Api>
@@ -136,7 +136,7 @@ devrt_status Events<Api>::EnsureEvent(Event* event, Context context,
                              (event->flags & DEVRT_EVENT_IPC) != 0, &made);
   }
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "event creation", event->device);
+    return driver_.ToStatus(error, "event creation", event->device);
   }
   // Another thread may have read the old event, and may be about to use it.
   if (old != typename Api::Event{}) {
@@ -180,7 +180,7 @@ devrt_status Events<Api>::EventExport(devrt_event handle,
     error = api_.ExportEvent(event->native.load(), name);
   }
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "event export", event->device);
+    return driver_.ToStatus(error, "event export", event->device);
   }
   event->shared.store(true, std::memory_order_release);
   return nullptr;
@@ -212,7 +212,7 @@ devrt_status Events<Api>::EventOpen(uint32_t ordinal,
         Api::kBackend, ordinal);
   }
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "opening of an interprocess event", device);
+    return driver_.ToStatus(error, "opening of an interprocess event", device);
   }
   made->native.store(native, std::memory_order_release);
   *opened = reinterpret_cast<devrt_event>(made.release());
@@ -243,7 +243,7 @@ devrt_status Events<Api>::event_record(devrt_event handle,
   const Error error =
       Enqueue(api, stream, [&] { return RecordFresh(api, event, stream); });
   if (error != Api::kSuccess) {
-    return driver.Take(error, "event record", event->device);
+    return driver.ToStatus(error, "event record", event->device);
   }
   // Counted after the native call: records that are known to be complete are
   // older.
@@ -310,7 +310,7 @@ devrt_status Events<Api>::event_query(devrt_event handle, uint32_t* done) {
     return nullptr;
   }
   if (error != Api::kNotReady) {
-    return driver_.Take(error, "event query", event->device);
+    return driver_.ToStatus(error, "event query", event->device);
   }
   *done = 0;
   return nullptr;
@@ -326,7 +326,7 @@ devrt_status Events<Api>::event_sync(devrt_event handle) {
   Error error = CheckAlive(api_, *event);
   if (error == Api::kSuccess) error = api_.SynchronizeEvent(native);
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "event sync", event->device);
+    return driver_.ToStatus(error, "event sync", event->device);
   }
   last.SetOver();
   event->complete.store(records, std::memory_order_release);
@@ -388,7 +388,7 @@ devrt_status Events<Api>::event_elapsed_ns(devrt_event begin_handle,
   if (error == Api::kSuccess) {
     error = api_.Elapsed(begin->native.load(), end->native.load(), nanoseconds);
   }
-  return driver_.Take(error, "elapsed time", begin->device);
+  return driver_.ToStatus(error, "elapsed time", begin->device);
 }
 
 template <class Api>

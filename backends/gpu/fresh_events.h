@@ -3,7 +3,7 @@
 // Native events in rotation, for vendors where an event must not be recorded
 // while an earlier record of it is pending (C27).
 //
-//   error = events.Take(api, clock, current, create, &event);
+//   error = events.Next(api, clock, current, create, &event);
 //   if (error == Api::kSuccess) error = api.Record(event, stream);
 //   if (error == Api::kSuccess) events.Recorded();
 //
@@ -98,7 +98,7 @@ class FreshEvents {
   // Sets `*event` to an event without a pending record: `current`, a kept one,
   // or one made by create(event).  The caller records it on the clock's stream.
   template <typename Create>
-  Error Take(const Api& api, const std::shared_ptr<RecordClock>& clock,
+  Error Next(const Api& api, const std::shared_ptr<RecordClock>& clock,
              Event current, const Create& create, Event* event) {
     current_.event = current;
     if (clock_ != clock) clock_ = clock;
@@ -123,7 +123,7 @@ class FreshEvents {
     return Api::kSuccess;
   }
 
-  // Notes that the event of the last Take was recorded.  It becomes the current
+  // Notes that the event of the last Next was recorded.  It becomes the current
   // one.
   void Recorded() {
     if (takes_kept_) {
@@ -203,7 +203,7 @@ class FreshEvents {
   // A ring.  The events of one stream are in the order of their last records.
   std::vector<Entry> kept_;
   size_t oldest_ = 0;
-  // What Take found, for Recorded.
+  // What Next found, for Recorded.
   std::shared_ptr<RecordClock> clock_;
   uint64_t before_ = 0;
   bool takes_kept_ = false;

@@ -111,7 +111,7 @@ devrt_status Kernels<Api>::LoadOnce(Device* device,
   Error error = scope.error();
   if (error == Api::kSuccess) error = load();
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "kernel loading", device);
+    return driver_.ToStatus(error, "kernel loading", device);
   }
   is_loaded->store(true, std::memory_order_release);
   return nullptr;

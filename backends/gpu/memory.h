@@ -76,8 +76,9 @@ devrt_status Memory<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
   const DeviceScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   size_t free = 0, total = 0;
-  if (devrt_status error = driver_.Take(api_.MemoryInfo(&free, &total),
-                                        "memory information", scope.device())) {
+  if (devrt_status error =
+          driver_.ToStatus(api_.MemoryInfo(&free, &total), "memory information",
+                           scope.device())) {
     return error;
   }
   *free_bytes = free;
@@ -114,7 +115,7 @@ devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,
   if (scope.failed()) return scope.error();
   Device* const device = scope.device();
   const auto allocate = [&](void** memory, uint64_t bytes) {
-    return driver_.Take(
+    return driver_.ToStatus(
         pools_.WithRoom(*device, [&] { return api_.Allocate(memory, bytes); }),
         "allocation", device);
   };
@@ -141,7 +142,7 @@ devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
   const DeviceScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   if (devrt_status error = CheckOwner(ptr, ordinal)) return error;
-  return driver_.TakeEnd(
+  return driver_.ToStatusOfEnd(
       aligned_.Free(ptr, [&](void* memory) { return api_.Free(memory); }),
       "deallocation", scope.device());
 }
@@ -152,15 +153,15 @@ devrt_status Memory<Api>::host_alloc(uint32_t ordinal, uint64_t size,
   const DeviceScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   const auto allocate = [&](void** memory, uint64_t bytes) {
-    return driver_.Take(api_.AllocateHost(memory, bytes), "pinned allocation",
-                        scope.device());
+    return driver_.ToStatus(api_.AllocateHost(memory, bytes),
+                            "pinned allocation", scope.device());
   };
   return AllocateAligned(size, alignment, ptr, allocate);
 }
 
 template <class Api>
 devrt_status Memory<Api>::host_dealloc(void* ptr, uint64_t) {
-  return driver_.TakeEnd(
+  return driver_.ToStatusOfEnd(
       aligned_.Free(ptr, [&](void* memory) { return api_.FreeHost(memory); }),
       "pinned deallocation");
 }
@@ -170,8 +171,8 @@ devrt_status Memory<Api>::host_register(uint32_t ordinal, void* ptr,
                                         uint64_t size) {
   const DeviceScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
-  return driver_.Take(api_.RegisterHost(ptr, size), "host registration",
-                      scope.device());
+  return driver_.ToStatus(api_.RegisterHost(ptr, size), "host registration",
+                          scope.device());
 }
 
 template <class Api>
@@ -182,7 +183,8 @@ devrt_status Memory<Api>::host_unregister(void* ptr) {
     if (context == Context{}) continue;
     const ContextScope<Api> scope(api_, context);
     if (scope.error() != Api::kSuccess) continue;
-    return driver_.TakeEnd(api_.UnregisterHost(ptr), "host unregistration");
+    return driver_.ToStatusOfEnd(api_.UnregisterHost(ptr),
+                                 "host unregistration");
   }
   return driver_.Refuse(DEVRT_NOT_FOUND, "%p is not registered", ptr);
 }
@@ -238,7 +240,7 @@ devrt_status Memory<Api>::dealloc_async(devrt_stream handle, void* ptr,
     };
     Error error = CheckAlive(api_, *stream);
     if (error == Api::kSuccess) error = aligned_.Free(ptr, free);
-    return driver_.TakeEnd(error, "stream-ordered deallocation", device);
+    return driver_.ToStatusOfEnd(error, "stream-ordered deallocation", device);
   } else {
     return driver_.Refuse(
         DEVRT_UNIMPLEMENTED,

@@ -71,7 +71,7 @@ devrt_status Peers<Api>::peer_can_access(uint32_t ordinal, uint32_t peer,
   }
   int answer = 0;
   if (device != other) {
-    if (devrt_status error = driver_.Take(
+    if (devrt_status error = driver_.ToStatus(
             api_.CanAccessPeer(device->native, other->native, &answer),
             "peer access query", device)) {
       return error;
@@ -107,7 +107,7 @@ devrt_status Peers<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
   if (error == Api::kSuccess) error = api_.EnablePeer(peer_context);
   // Another library may have enabled it first.  Then devrt does not disable it.
   if (error != Api::kSuccess && error != Api::kPeerAlreadyEnabled) {
-    return driver_.Take(error, "peer access", device);
+    return driver_.ToStatus(error, "peer access", device);
   }
   const bool ours = error == Api::kSuccess;
   const char* what = "";
@@ -120,7 +120,7 @@ devrt_status Peers<Api>::peer_enable(uint32_t ordinal, uint32_t peer) {
   const char* ignored = "";
   (void)AllowPeer(ordinal, peer, false, &ignored);
   if (ours) (void)api_.DisablePeer(peer_context);
-  return driver_.Take(error, what, device);
+  return driver_.ToStatus(error, what, device);
 }
 
 template <class Api>
@@ -164,13 +164,13 @@ devrt_status Peers<Api>::peer_disable(uint32_t ordinal, uint32_t peer) {
     Error error = scope.error();
     if (error == Api::kSuccess) error = api_.DisablePeer(other->context.load());
     if (error != Api::kSuccess && error != Api::kPeerNotEnabled) {
-      return driver_.Take(error, "peer access", device);
+      return driver_.ToStatus(error, "peer access", device);
     }
   }
   peers_.erase(found);
   const char* what = "";
   const Error error = AllowPeer(ordinal, peer, false, &what);
-  return driver_.Take(error, what, device);
+  return driver_.ToStatus(error, what, device);
 }
 
 }  // namespace devrt::gpu

@@ -104,8 +104,8 @@ devrt_status Pools<Api>::Find(Device* device, Pool* pool) {
   if (*pool != Pool{}) return nullptr;
   bool has_pools = false;
   if (devrt_status error =
-          driver_.Take(api_.HasPools(device->native, &has_pools),
-                       "device properties", device)) {
+          driver_.ToStatus(api_.HasPools(device->native, &has_pools),
+                           "device properties", device)) {
     return error;
   }
   if (!has_pools) {
@@ -123,7 +123,7 @@ devrt_status Pools<Api>::Find(Device* device, Pool* pool) {
   });
   if (error != Api::kSuccess) {
     if (made != Pool{}) (void)api_.DestroyPool(made);
-    return driver_.Take(error, "memory pool", device);
+    return driver_.ToStatus(error, "memory pool", device);
   }
   device->pool.store(*pool = made, std::memory_order_release);
   return nullptr;

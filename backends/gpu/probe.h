@@ -85,7 +85,7 @@ devrt_status Probe<Api>::ProbeSpin(devrt_stream handle, uint64_t nanoseconds) {
   Stream* const stream = Stream::Of(handle);
   if (devrt_status error = kernels_.LoadAll(stream->device)) return error;
   uint64_t ticks = 0;
-  if (devrt_status error = driver_.Take(
+  if (devrt_status error = driver_.ToStatus(
           driver_.api().Ticks(stream->device->native, nanoseconds, &ticks),
           "clock rate", stream->device)) {
     return error;
@@ -125,7 +125,7 @@ devrt_status Probe<Api>::FlagWait(devrt_stream handle, devrt_flag flag,
   if (devrt_status error = kernels_.LoadAll(stream->device)) return error;
   const volatile uint32_t* word = Flag::Of(flag)->word;
   uint64_t ticks = 0;
-  if (devrt_status error = driver_.Take(
+  if (devrt_status error = driver_.ToStatus(
           driver_.api().Ticks(stream->device->native, timeout, &ticks),
           "clock rate", stream->device)) {
     return error;

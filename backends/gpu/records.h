@@ -35,7 +35,7 @@ typename Api::Error Renew(const Api& api, FreshEvents<Api>* others,
                           typename Api::Event* event) {
   *event = current;
   if constexpr (Api::kPendingRecordsAreFixed) {
-    return others->Take(
+    return others->Next(
         api, clock, current,
         [&](typename Api::Event* made) {
           return api.CreateEvent((flags & DEVRT_EVENT_TIMING) != 0,

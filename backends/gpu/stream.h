@@ -92,7 +92,7 @@ devrt_status Streams<Api>::stream_create(uint32_t ordinal,
     error = api_.CreateStream(made->blocking, desc->priority, &made->native);
   }
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "stream creation", device);
+    return driver_.ToStatus(error, "stream creation", device);
   }
   device->edges.Add(made.get());
   *stream = made.release()->handle();
@@ -142,7 +142,7 @@ devrt_status Streams<Api>::Adopt(Device* device, void* native,
   typename Api::Device owner{};
   if (error == Api::kSuccess) error = FindDevice(made->context, &owner);
   if (error != Api::kSuccess) {
-    return driver_.Take(error, "adoption of a stream", device);
+    return driver_.ToStatus(error, "adoption of a stream", device);
   }
   if (owner != device->native) {
     return RefuseForeign(native, owner, *device);
@@ -211,8 +211,8 @@ devrt_status Streams<Api>::stream_destroy(devrt_stream handle) {
       gone->kind != DEVRT_STREAM_ADOPT) {
     Device* const device = gone->device;
     device->ending.DestroyEnded(api_);
-    return driver_.TakeEnd(device->ending.Add(api_, std::move(gone)),
-                           "stream destruction", device);
+    return driver_.ToStatusOfEnd(device->ending.Add(api_, std::move(gone)),
+                                 "stream destruction", device);
   }
   if (is_alive) DestroyEventsOf(api_, stream);
   if (gone->kind == DEVRT_STREAM_ADOPT) {
@@ -220,8 +220,8 @@ devrt_status Streams<Api>::stream_destroy(devrt_stream handle) {
     return nullptr;
   }
   if (!is_alive) return nullptr;  // the native stream ended with its context
-  return driver_.TakeEnd(api_.DestroyStream(gone->native), "stream destruction",
-                         gone->device);
+  return driver_.ToStatusOfEnd(api_.DestroyStream(gone->native),
+                               "stream destruction", gone->device);
 }
 
 template <class Api>
@@ -239,7 +239,7 @@ devrt_status Streams<Api>::stream_query(devrt_stream handle, uint32_t* done) {
     *done = error == Api::kSuccess ? 1 : 0;
     return nullptr;
   }
-  return driver.Take(error, "stream query", stream->device);
+  return driver.ToStatus(error, "stream query", stream->device);
 }
 
 template <class Api>
@@ -250,7 +250,7 @@ devrt_status Streams<Api>::stream_sync(devrt_stream handle) {
   if (error == Api::kSuccess && stream->hidden.MayExist(*stream)) {
     error = stream->hidden.Synchronize(api_, *stream);
   }
-  return driver_.Take(error, "stream sync", stream->device);
+  return driver_.ToStatus(error, "stream sync", stream->device);
 }
 
 template <class Api>
@@ -271,7 +271,7 @@ devrt_status Streams<Api>::stream_wait_event(devrt_stream handle,
       !event->shared.load(std::memory_order_acquire)) {
     return driver_.Fault("wait for an event", stream->device);
   }
-  return driver_.Take(
+  return driver_.ToStatus(
       Enqueue(api_, stream,
               [&] {
                 // Saves a call if both belong to one context.
@@ -304,13 +304,13 @@ devrt_status Streams<Api>::host_func(devrt_stream handle,
   const typename Api::Callback run = [](typename Api::Stream, Error error,
                                         void* closure) {
     const std::unique_ptr<Call> c(static_cast<Call*>(closure));
-    c->fn(c->arg, c->driver->Take(error, "host function", c->device));
+    c->fn(c->arg, c->driver->ToStatus(error, "host function", c->device));
   };
   const Error error = Enqueue(api, stream, [&] {
     return api.AddCallback(stream->native, run, call.get());
   });
   if (error != Api::kSuccess) {
-    return driver.Take(error, "host function", stream->device);
+    return driver.ToStatus(error, "host function", stream->device);
   }
   call.release();
   return nullptr;

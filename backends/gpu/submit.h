@@ -74,7 +74,7 @@ devrt_status Submit(Driver<Api>* driver, Stream<Api>* stream,
     }
   }
   if (error == Api::kSuccess) error = Enqueue(api, stream, call);
-  return driver->Take(error, entry_point, stream->device);
+  return driver->ToStatus(error, entry_point, stream->device);
 }
 
 }  // namespace devrt::gpu

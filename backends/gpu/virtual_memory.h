@@ -123,8 +123,8 @@ template <class Api>
 devrt_status VirtualMemory<Api>::VmFind(uint32_t ordinal, Device** device,
                                         uint64_t* granularity) {
   if (devrt_status error = devices_.Find(ordinal, device)) return error;
-  return driver_.Take(api_.ChunkGranularity((*device)->native, granularity),
-                      "virtual memory", *device);
+  return driver_.ToStatus(api_.ChunkGranularity((*device)->native, granularity),
+                          "virtual memory", *device);
 }
 
 template <class Api>
@@ -165,10 +165,10 @@ devrt_status VirtualMemory<Api>::VmReserve(uint32_t ordinal, uint64_t size,
   const DeviceScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   void* reserved = nullptr;
-  if (devrt_status error =
-          driver_.Take(api_.ReserveAddresses(&reserved, size,
-                                             std::max(alignment, granularity)),
-                       "reservation of addresses", device)) {
+  if (devrt_status error = driver_.ToStatus(
+          api_.ReserveAddresses(&reserved, size,
+                                std::max(alignment, granularity)),
+          "reservation of addresses", device)) {
     return error;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -195,9 +195,9 @@ devrt_status VirtualMemory<Api>::VmRelease(void* base, uint64_t size) {
         "first",
         base, static_cast<void*>(mapped->first));
   }
-  if (devrt_status error = driver_.TakeEnd(api_.ReleaseAddresses(base, size),
-                                           "release of addresses",
-                                           &devices_[found->second.device])) {
+  if (devrt_status error = driver_.ToStatusOfEnd(
+          api_.ReleaseAddresses(base, size), "release of addresses",
+          &devices_[found->second.device])) {
     return error;
   }
   reserved_.erase(found);
@@ -228,8 +228,8 @@ devrt_status VirtualMemory<Api>::VmCreate(uint32_t ordinal, uint64_t size,
   const auto create = [&] {
     return api_.CreateChunk(device->native, size, &made->native);
   };
-  if (devrt_status error = driver_.Take(pools_.WithRoom(*device, create),
-                                        "allocation of a chunk", device)) {
+  if (devrt_status error = driver_.ToStatus(pools_.WithRoom(*device, create),
+                                            "allocation of a chunk", device)) {
     return error;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -253,9 +253,9 @@ devrt_status VirtualMemory<Api>::VmDestroy(devrt_chunk handle) {
                           "the chunk is mapped at %p: unmap it first",
                           static_cast<void*>(chunk->at));
   }
-  if (devrt_status error = driver_.TakeEnd(api_.DestroyChunk(chunk->native),
-                                           "deallocation of a chunk",
-                                           &devices_[chunk->device])) {
+  if (devrt_status error = driver_.ToStatusOfEnd(
+          api_.DestroyChunk(chunk->native), "deallocation of a chunk",
+          &devices_[chunk->device])) {
     return error;
   }
   chunks_.erase(found);
@@ -316,7 +316,7 @@ devrt_status VirtualMemory<Api>::VmMap(void* address, uint64_t size,
   }
   Device* const device = &devices_[ordinal];
   Chunk* const chunk = found->first;
-  if (devrt_status error = driver_.Take(
+  if (devrt_status error = driver_.ToStatus(
           api_.MapChunk(address, size, chunk->native), "mapping", device)) {
     return error;
   }
@@ -327,7 +327,7 @@ devrt_status VirtualMemory<Api>::VmMap(void* address, uint64_t size,
   });
   if (error != Api::kSuccess) {
     (void)api_.UnmapChunks(address, size);
-    return driver_.Take(error, "access to a mapping", device);
+    return driver_.ToStatus(error, "access to a mapping", device);
   }
   chunk->at = at;
   mapped_[at] = chunk;
@@ -361,8 +361,8 @@ devrt_status VirtualMemory<Api>::VmUnmap(void* address, uint64_t size) {
   const std::vector<std::pair<char* const, Chunk*>> leaving(begin, end);
   mapped_.erase(begin, end);
   lock.unlock();
-  devrt_status error = driver_.TakeEnd(api_.UnmapChunks(address, size),
-                                       "unmapping", &devices_[ordinal]);
+  devrt_status error = driver_.ToStatusOfEnd(api_.UnmapChunks(address, size),
+                                             "unmapping", &devices_[ordinal]);
   lock.lock();
   if (error != nullptr) mapped_.insert(leaving.begin(), leaving.end());
   for (const auto& [place, chunk] : leaving) {

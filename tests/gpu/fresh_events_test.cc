@@ -41,15 +41,15 @@ struct Driver {
 
 class FreshEventsTest : public testing::Test {
  protected:
-  int Take(int* event) {
-    return events_.Take(
+  int Next(int* event) {
+    return events_.Next(
         driver_, clock_, current_,
         [&](int* e) { return driver_.CreateEvent(e); }, event);
   }
   // As a record does; the event's number, which is pending then.
   int Record() {
     int event = 0;
-    EXPECT_EQ(Take(&event), Driver::kSuccess);
+    EXPECT_EQ(Next(&event), Driver::kSuccess);
     EXPECT_EQ(driver_.pending.count(event), 0u) << "it is recorded already";
     driver_.pending.insert(event);
     events_.Recorded();
@@ -177,10 +177,10 @@ TEST_F(FreshEventsTest, RecordOnAStuckStreamHoldsUpNoOther) {
 TEST_F(FreshEventsTest, FailedRecordChangesNothing) {
   Record();
   int event = 0;
-  ASSERT_EQ(Take(&event), Driver::kSuccess);
+  ASSERT_EQ(Next(&event), Driver::kSuccess);
   EXPECT_EQ(event, 2);
   int again = 0;
-  ASSERT_EQ(Take(&again), Driver::kSuccess);
+  ASSERT_EQ(Next(&again), Driver::kSuccess);
   EXPECT_EQ(again, 2);
   EXPECT_EQ(driver_.events, 2);
 }
@@ -190,9 +190,9 @@ TEST_F(FreshEventsTest, WhereNoneCanBeMadeAllAreAsked) {
   Record();
   driver_.limit = 2;
   int event = 0;
-  EXPECT_EQ(Take(&event), Driver::kOutOfMemory);
+  EXPECT_EQ(Next(&event), Driver::kOutOfMemory);
   driver_.pending.erase(1);
-  ASSERT_EQ(Take(&event), Driver::kSuccess);
+  ASSERT_EQ(Next(&event), Driver::kSuccess);
   EXPECT_EQ(event, 1);
 }
 
