@@ -25,8 +25,9 @@ constexpr int32_t kLaunchFailure = 719;
 // `op` set.
 std::byte* Touch(Memory* memory, Op* op, const void* ptr) {
   const Resolved r = memory->Find(ptr);
-  if (r.local != nullptr && (r.space == Space::kHost ||
-                             (op->size <= r.size - r.offset && !r.unborn))) {
+  if (r.local != nullptr &&
+      (r.space == Space::kHost ||
+       (op->size <= r.size - r.offset && !r.is_pending))) {
     return r.local;
   }
   char text[120];
@@ -35,7 +36,7 @@ std::byte* Touch(Memory* memory, Op* op, const void* ptr) {
                 ptr, op->size);
   op->fault_code = kIllegalAddress;
   op->fault_text = text + memory->Describe(ptr);
-  if (r.unborn) {
+  if (r.is_pending) {
     op->fault_text +=
         ", before its stream-ordered allocation: no event orders it behind "
         "that";

@@ -92,7 +92,7 @@ devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
   Block block;
   block.size = size;
   block.device = device;
-  if (IsTooLarge(size) || !TakeCapacity(&block)) return OutOfCapacity(size);
+  if (IsTooLarge(size) || !AllocateCapacity(&block)) return OutOfCapacity(size);
   return Place(std::move(block), alignment, site, ptr);
 }
 
@@ -100,8 +100,8 @@ devrt_status BlockTable::Alloc(uint32_t device, uint64_t size,
 // the capacity back.
 devrt_status BlockTable::Place(Block block, uint64_t alignment,
                                const devrt_call_site_v0& site, void** ptr) {
-  if (!TakePlace(&block, alignment)) {
-    GiveCapacity(block);
+  if (!AllocateAddress(&block, alignment)) {
+    FreeCapacity(block);
     return MakeError(DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,
                      name_ + " is out of addresses: its window of " +
                          Bytes(window_->size()) +
@@ -138,16 +138,16 @@ devrt_status BlockTable::Free(uint64_t offset, const devrt_call_site_v0& site) {
                            DescribeLocked(offset));
   }
   block.freed = CallSite(site);
-  Bury(&block, true);
+  EndBlock(&block, true);
   return nullptr;
 }
 
-void BlockTable::Bury(Block* block, bool paint) {
+void BlockTable::EndBlock(Block* block, bool paint) {
   if (paint) window_->MakeFreed(block->offset, block->size, options_.poison);
   block->live = false;
   --live_;
-  GiveCapacity(*block);
-  GivePlace(*block);
+  FreeCapacity(*block);
+  FreeAddress(*block);
 }
 
 bool BlockTable::Find(uint64_t offset, Found* found) const {
@@ -156,8 +156,8 @@ bool BlockTable::Find(uint64_t offset, Found* found) const {
   if (nearest == blocks_.end()) return false;
   const Block& block = nearest->second;
   if (!block.live || offset - block.offset >= block.size) return false;
-  *found = {block.offset, block.size,    block.size,   block.id,
-            block.device, block.ordered, block.unborn, block.closed};
+  *found = {block.offset, block.size,    block.size,       block.id,
+            block.device, block.ordered, block.is_pending, block.closed};
   if (block.chunk == 0) return true;
   for (auto next = std::next(nearest); next != blocks_.end(); ++next) {
     if (next->first != found->offset + found->size || !next->second.live ||
@@ -232,30 +232,30 @@ bool BlockTable::IsTooLarge(uint64_t size) const {
   return size >= kTooLarge || size > options_.total;
 }
 
-bool BlockTable::TakeCapacity(Block* block) {
+bool BlockTable::AllocateCapacity(Block* block) {
   block->rounded = RoundUp(block->size, options_.granularity);
   if (block->rounded > options_.capacity - used_) return false;
   if (options_.contiguous &&
-      !physical_.Take(block->rounded, 1, &block->physical)) {
+      !physical_.Allocate(block->rounded, 1, &block->physical)) {
     return false;
   }
   used_ += block->rounded;
   return true;
 }
 
-void BlockTable::GiveCapacity(const Block& block) {
+void BlockTable::FreeCapacity(const Block& block) {
   if (block.lent) {
     for (const PhysicalRange& range : block.rest) {
       used_ -= range.size;
-      physical_.Give(range.begin, range.size);
+      physical_.Free(range.begin, range.size);
     }
     return;
   }
   used_ -= block.rounded;
-  if (options_.contiguous) physical_.Give(block.physical, block.rounded);
+  if (options_.contiguous) physical_.Free(block.physical, block.rounded);
 }
 
-bool BlockTable::TakePlace(Block* block, uint64_t alignment) {
+bool BlockTable::AllocateAddress(Block* block, uint64_t alignment) {
   const uint64_t granularity = options_.granularity;
   block->span = block->rounded + RoundUp(options_.gap, granularity);
   if (alignment < granularity) alignment = granularity;
@@ -263,13 +263,13 @@ bool BlockTable::TakePlace(Block* block, uint64_t alignment) {
   const bool is_small = block->rounded <= kMaxSmall;
   QuarantinedRanges& own = is_small ? small_ : large_;
   QuarantinedRanges& other = is_small ? large_ : small_;
-  return own.Take(block->span, alignment, &block->offset, forget) ||
-         other.Take(block->span, alignment, &block->offset, forget);
+  return own.Allocate(block->span, alignment, &block->offset, forget) ||
+         other.Allocate(block->span, alignment, &block->offset, forget);
 }
 
-void BlockTable::GivePlace(const Block& block) {
+void BlockTable::FreeAddress(const Block& block) {
   QuarantinedRanges& zone = RangesFor(block.offset);
-  zone.Give(block.offset, block.span,
+  zone.Free(block.offset, block.span,
             [this](uint64_t offset) { blocks_.erase(offset); });
   zone.Trim([this](uint64_t offset, uint64_t size) {
     window_->Discard(offset, size);

@@ -60,7 +60,7 @@ struct Block {
   bool live = true;
   // Stream-ordered blocks only.
   bool ordered = false;
-  bool unborn = false;           // its allocation has not run
+  bool is_pending = false;       // its allocation has not run
   uint64_t closed = kNotClosed;  // newest submission at dealloc_async
   uint64_t closed_by = 0;        // number of the stream of dealloc_async
   bool lent = false;             // another block has all but `rest`
@@ -95,7 +95,7 @@ class BlockTable {
     uint64_t id = 0;
     uint32_t device = 0;
     bool ordered = false;
-    bool unborn = false;
+    bool is_pending = false;
     uint64_t closed = kNotClosed;
   };
 
@@ -177,14 +177,14 @@ class BlockTable {
   devrt_status Place(Block block, uint64_t alignment,
                      const devrt_call_site_v0& site, void** ptr);
   devrt_status OutOfCapacity(uint64_t size);
-  void Bury(Block* block, bool paint);
+  void EndBlock(Block* block, bool paint);
   bool Borrow(Block* block, uint64_t stream);
-  void TakeBack(Block* lender, const PhysicalRange& kept, const Block& taker);
+  void KeepRest(Block* lender, const PhysicalRange& kept, const Block& taker);
   bool IsTooLarge(uint64_t size) const;
-  bool TakeCapacity(Block* block);
-  void GiveCapacity(const Block& block);
-  bool TakePlace(Block* block, uint64_t alignment);
-  void GivePlace(const Block& block);
+  bool AllocateCapacity(Block* block);
+  void FreeCapacity(const Block& block);
+  bool AllocateAddress(Block* block, uint64_t alignment);
+  void FreeAddress(const Block& block);
   QuarantinedRanges& RangesFor(uint64_t offset);
   std::string OutOfMemory(uint64_t size) const;
   devrt_status CheckPart(uint64_t offset, uint64_t size) const;

@@ -35,7 +35,7 @@ devrt_status BlockTable::Reserve(uint64_t size, uint64_t alignment,
   Block place;
   place.size = place.rounded = size;
   if (size > window_->size() ||
-      !TakePlace(&place, std::max(alignment, kChunkGranularity))) {
+      !AllocateAddress(&place, std::max(alignment, kChunkGranularity))) {
     return MakeError(DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,
                      name_ + " is out of addresses: its window of " +
                          Bytes(window_->size()) + " has no room for " +
@@ -63,7 +63,7 @@ devrt_status BlockTable::Release(uint64_t offset, uint64_t size) {
     }
   }
   blocks_.erase(begin, end);
-  GivePlace(found->second);
+  FreeAddress(found->second);
   reservations_.erase(found);
   return nullptr;
 }
@@ -75,7 +75,7 @@ devrt_status BlockTable::CreateChunk(uint32_t device, uint64_t size,
   Chunk made;
   made.memory.size = size;
   made.memory.device = device;
-  if (size > options_.total || !TakeCapacity(&made.memory)) {
+  if (size > options_.total || !AllocateCapacity(&made.memory)) {
     return MakeError(DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,
                      OutOfMemory(size));
   }
@@ -95,7 +95,7 @@ devrt_status BlockTable::DestroyChunk(uint64_t chunk) {
   if (found->second.mapped) {
     return InvalidArgument("the chunk is mapped: unmap it first");
   }
-  GiveCapacity(found->second.memory);
+  FreeCapacity(found->second.memory);
   --live_;
   chunks_.erase(found);
   return nullptr;

@@ -21,8 +21,9 @@ devrt_status BlockTable::AllocOrdered(uint32_t device, uint64_t size,
   Block block;
   block.size = size;
   block.device = device;
-  block.ordered = block.unborn = true;
-  if (IsTooLarge(size) || (!TakeCapacity(&block) && !Borrow(&block, stream))) {
+  block.ordered = block.is_pending = true;
+  if (IsTooLarge(size) ||
+      (!AllocateCapacity(&block) && !Borrow(&block, stream))) {
     return OutOfCapacity(size);
   }
   devrt_status error = Place(std::move(block), alignment, site, ptr);
@@ -47,9 +48,9 @@ bool BlockTable::Borrow(Block* block, uint64_t stream) {
     if (!lender.live || lender.closed_by != stream) continue;
     Loan loan{&lender, lender.rest};
     if (!lender.lent) loan.parts = {{lender.physical, lender.rounded}};
-    GiveCapacity(lender);
+    FreeCapacity(lender);
     loans.push_back(std::move(loan));
-    found = TakeCapacity(block);
+    found = AllocateCapacity(block);
     if (found) break;
   }
   if (!found) {
@@ -62,20 +63,20 @@ bool BlockTable::Borrow(Block* block, uint64_t stream) {
     loan.lender->lent = true;
     loan.lender->rest.clear();
     for (const PhysicalRange& part : loan.parts) {
-      TakeBack(loan.lender, part, *block);
+      KeepRest(loan.lender, part, *block);
     }
   }
   return true;
 }
 
 // Gives `lender` the pieces of `kept` that `taker` does not have.
-void BlockTable::TakeBack(Block* lender, const PhysicalRange& kept,
+void BlockTable::KeepRest(Block* lender, const PhysicalRange& kept,
                           const Block& taker) {
   const uint64_t end = kept.begin + kept.size;
   const uint64_t taken_end = taker.physical + taker.rounded;
   const auto take = [&](uint64_t from, uint64_t to) {
     if (from >= to) return;
-    physical_.TakeAt(from, to - from);
+    physical_.AllocateAt(from, to - from);
     used_ += to - from;
     lender->rest.push_back({from, to - from});
   };
@@ -88,7 +89,7 @@ void BlockTable::BeginOrdered(uint64_t offset, uint64_t id) {
   const auto found = blocks_.find(offset);
   // A raw free may have ended the block before.
   if (found != blocks_.end() && found->second.id == id) {
-    found->second.unborn = false;
+    found->second.is_pending = false;
   }
 }
 
@@ -128,8 +129,8 @@ bool BlockTable::EndOrdered(uint64_t offset, uint64_t id, bool paint) {
   if (found == blocks_.end() || found->second.id != id || !found->second.live) {
     return true;
   }
-  if (paint && found->second.unborn) return false;
-  Bury(&found->second, paint);
+  if (paint && found->second.is_pending) return false;
+  EndBlock(&found->second, paint);
   return true;
 }
 

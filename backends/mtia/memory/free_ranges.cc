@@ -11,7 +11,7 @@ void FreeRanges::Reset(uint64_t begin, uint64_t size) {
   if (size != 0) ranges_.emplace(begin, size);
 }
 
-bool FreeRanges::Take(uint64_t size, uint64_t alignment, uint64_t* offset) {
+bool FreeRanges::Allocate(uint64_t size, uint64_t alignment, uint64_t* offset) {
   for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
     const uint64_t begin = range->first;
     const uint64_t end = begin + range->second;
@@ -27,7 +27,7 @@ bool FreeRanges::Take(uint64_t size, uint64_t alignment, uint64_t* offset) {
   return false;
 }
 
-void FreeRanges::TakeAt(uint64_t offset, uint64_t size) {
+void FreeRanges::AllocateAt(uint64_t offset, uint64_t size) {
   const auto range = std::prev(ranges_.upper_bound(offset));
   const uint64_t end = range->first + range->second;
   range->second = offset - range->first;
@@ -35,7 +35,7 @@ void FreeRanges::TakeAt(uint64_t offset, uint64_t size) {
   if (offset + size != end) ranges_.emplace(offset + size, end - offset - size);
 }
 
-uint64_t FreeRanges::Give(uint64_t offset, uint64_t size) {
+uint64_t FreeRanges::Free(uint64_t offset, uint64_t size) {
   auto next = ranges_.lower_bound(offset);
   if (next != ranges_.end() && next->first == offset + size) {
     size += next->second;

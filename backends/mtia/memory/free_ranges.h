@@ -6,7 +6,7 @@
 //   FreeRanges ranges;
 //   ranges.Reset(0, 1 << 20);
 //   uint64_t offset;
-//   if (ranges.Take(512, 512, &offset)) ranges.Give(offset, 512);
+//   if (ranges.Allocate(512, 512, &offset)) ranges.Free(offset, 512);
 //
 // Not thread-safe.
 
@@ -25,12 +25,12 @@ class FreeRanges {
 
   // Takes the lowest place that fits.  `alignment` is a power of two.  Returns
   // false if there is none.
-  bool Take(uint64_t size, uint64_t alignment, uint64_t* offset);
+  bool Allocate(uint64_t size, uint64_t alignment, uint64_t* offset);
   // Takes [offset, offset + size), which is free.
-  void TakeAt(uint64_t offset, uint64_t size);
+  void AllocateAt(uint64_t offset, uint64_t size);
   // Gives a range back, and joins it with its free neighbours.  Returns the
   // size of the joined range.
-  uint64_t Give(uint64_t offset, uint64_t size);
+  uint64_t Free(uint64_t offset, uint64_t size);
 
   uint64_t Largest() const;
 

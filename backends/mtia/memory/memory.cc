@@ -236,7 +236,7 @@ Resolved Memory::Impl::FindInWindow(uint32_t window, const void* ptr) const {
   found.offset = offset - block.offset;
   found.id = block.id;
   found.ordered = block.ordered;
-  found.unborn = block.unborn;
+  found.is_pending = block.is_pending;
   found.closed = block.closed;
   return found;
 }
@@ -443,7 +443,7 @@ std::byte* Memory::Local(uint32_t device, const void* ptr, uint64_t size,
                   ", but peer access from " + DeviceName(device) +
                   " to it is not enabled");
   }
-  if (op != 0 && found.unborn) {
+  if (op != 0 && found.is_pending) {
     return refuse("use before the stream-ordered allocation of " +
                   impl_->Describe(ptr) + ": no event orders it behind that");
   }

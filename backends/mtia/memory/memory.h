@@ -40,7 +40,7 @@ struct Resolved {
   uint64_t id = 0;             // of the allocation, never reused
   // Stream-ordered allocations only.
   bool ordered = false;
-  bool unborn = false;           // its allocation has not run
+  bool is_pending = false;       // its allocation has not run
   uint64_t closed = UINT64_MAX;  // newest submission when its free was called
 };
 

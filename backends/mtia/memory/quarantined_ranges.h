@@ -29,9 +29,9 @@ class QuarantinedRanges {
   // Takes the lowest place that fits.  Calls `forget(offset)` for each range
   // that leaves the queue for it.
   template <typename Forget>
-  bool Take(uint64_t size, uint64_t alignment, uint64_t* offset,
-            Forget forget) {
-    while (!free_.Take(size, alignment, offset)) {
+  bool Allocate(uint64_t size, uint64_t alignment, uint64_t* offset,
+                Forget forget) {
+    while (!free_.Allocate(size, alignment, offset)) {
       uint64_t joined = 0;
       while (joined < size) {
         if (queue_.empty()) return false;
@@ -42,7 +42,7 @@ class QuarantinedRanges {
   }
 
   template <typename Forget>
-  void Give(uint64_t offset, uint64_t size, Forget forget) {
+  void Free(uint64_t offset, uint64_t size, Forget forget) {
     queue_.push_back({offset, size});
     resident_ += size;
     if (queue_.size() > kMaxQueue) ReleaseOldest(forget);
@@ -79,7 +79,7 @@ class QuarantinedRanges {
       resident_ -= oldest.size;
     }
     forget(oldest.offset);
-    return free_.Give(oldest.offset, oldest.size);
+    return free_.Free(oldest.offset, oldest.size);
   }
 
   FreeRanges free_;

@@ -46,11 +46,11 @@ MUTANTS = [
         what="After an allocation that failed all others fail.",
         witness="1 MiB is refused after a request that was too large.",
         items="C62", group="memory", file="memory/block_table.cc",
-        old="  if (IsTooLarge(size) || !TakeCapacity(&block)) "
+        old="  if (IsTooLarge(size) || !AllocateCapacity(&block)) "
             "return OutOfCapacity(size);\n",
         new="  static bool failed = false;\n"
             "  failed = failed || size > options_.total;\n"
-            "  if (failed || !TakeCapacity(&block)) "
+            "  if (failed || !AllocateCapacity(&block)) "
             "return OutOfCapacity(size);\n"),
     Mutant(
         name="oom_has_wrong_code",
@@ -64,8 +64,8 @@ MUTANTS = [
         what="Memory that was freed stays taken.",
         witness="mem_info does not come back to where it was.",
         items="C62", group="memory", file="memory/block_table.cc",
-        old="  GiveCapacity(*block);\n  GivePlace(*block);\n",
-        new="  GivePlace(*block);\n"),
+        old="  FreeCapacity(*block);\n  FreeAddress(*block);\n",
+        new="  FreeAddress(*block);\n"),
     Mutant(
         name="free_of_interior_accepted",
         what="Freeing a pointer into a block frees the block.",
@@ -253,7 +253,7 @@ MUTANTS = [
         what="A stream-ordered free gives nothing back.",
         witness="There is less free memory afterwards.",
         items="C65", group="memory", file="memory/block_table_ordered.cc",
-        old="  Bury(&found->second, paint);\n",
+        old="  EndBlock(&found->second, paint);\n",
         new=""),
     Mutant(
         name="async_frees_lend_nothing",
@@ -307,7 +307,7 @@ MUTANTS = [
         what="Stream-ordered memory may be used before its allocation.",
         witness="Nothing tells of a use that no event orders behind it.",
         items="C65", group="memory", file="memory/block_table_ordered.cc",
-        old="  block.ordered = block.unborn = true;\n",
+        old="  block.ordered = block.is_pending = true;\n",
         new="  block.ordered = true;\n"),
     Mutant(
         name="async_use_after_free_passes",
