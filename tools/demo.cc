@@ -115,10 +115,16 @@ absl::StatusOr<std::unique_ptr<Recorder>> ChooseRecorder(const Options& options,
   if (options.times == "host") return MakeHostRecorder();
   if (options.times == "events") return MakeEventRecorder(backend);
   auto recorder = MakeSimulatorRecorder(backend);
-  if (options.times == "simulator") return recorder;
-  if (absl::IsUnimplemented(recorder.status())) {
-    recorder = MakeEventRecorder(backend);
+  const bool is_simulator = !absl::IsUnimplemented(recorder.status());
+  if (options.times == "simulator" && !is_simulator) {
+    return absl::UnimplementedError(
+        absl::StrFormat("backend \"%s\" is no simulator, so it has no record "
+                        "of its operations; "
+                        "--times=events or --times=host measures them",
+                        backend.name()));
   }
+  if (options.times == "simulator") return recorder;
+  if (!is_simulator) recorder = MakeEventRecorder(backend);
   if (absl::IsUnimplemented(recorder.status())) return MakeHostRecorder();
   return recorder;
 }

@@ -211,6 +211,12 @@ class Refusals(ToolTest):
         self.assert_fails("memory", DEVRT_MTIA="memory=-1")
         self.assert_fails("devces", "devices", DEVRT_MTIA="devces=2")
 
+    def test_times_of_a_simulator_that_is_none(self):
+        self.assert_fails('backend "good" is no simulator', "--times=events",
+                          "--times=host",
+                          arguments=["--backend=good", "--times=simulator"],
+                          DEVRT_PLUGINS=OtherBackends.PLUGIN)
+
     def test_excluded_backend(self):
         self.assert_fails("DEVRT_BACKENDS", DEVRT_BACKENDS="!mtia")
 
