@@ -10,7 +10,7 @@
 
 #include "backends/mtia/drivers/flag_timeouts.h"
 #include "backends/mtia/engine/machine.h"
-#include "backends/mtia/threads/host_threads.h"
+#include "backends/mtia/system/thread_watch.h"
 
 namespace devrt::mtia {
 

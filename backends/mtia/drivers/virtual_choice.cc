@@ -113,8 +113,8 @@ VirtualDriver::Pick VirtualDriver::At(uint32_t index) const {
 
 void VirtualDriver::CollectHosts(HostThread* me, bool able) {
   hosts_.clear();
-  if (g_threads->contended()) {
-    g_threads->AppendAble(&hosts_);
+  if (g_threads->baton.contended()) {
+    g_threads->list.AppendAble(&hosts_);
     if (able) {
       const auto at =
           std::lower_bound(hosts_.begin(), hosts_.end(), me,
@@ -268,7 +268,9 @@ VirtualDriver::Pick VirtualDriver::Prefer(HostThread* me) {
   Pick pick;
   HostThread* wants = me;
   bool host_first = g_machine->config.strategy != StrategyKind::kAsap;
-  if (HostThread* const overdue = g_threads->MostOverdue(me)) {
+  HostThread* const overdue =
+      g_threads->baton.contended() ? g_threads->list.MostOverdue(me) : nullptr;
+  if (overdue != nullptr) {
     if (Has(hosts_, overdue)) {
       pick.host = overdue;
       return pick;

@@ -244,7 +244,7 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
 void VirtualDriver::Decide(HostThread* me) {
   me->now = Now(me) + CallCost(me);
   if (executor_.any_finished()) TakeBack();
-  if (!g_threads->contended()) {
+  if (!g_threads->baton.contended()) {
     if (ready_.empty() && timeouts_.empty()) return;
     if (hardware_ && DecideAlone(me)) return;
   }
@@ -274,7 +274,7 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
       return WantDone(me);
     case Until::kProgress:
       return g_machine->history.progress != me->progress ||
-             g_threads->IsOverdue(me);
+             g_threads->list.IsOverdue(me);
   }
   return true;
 }
@@ -293,13 +293,13 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       const uint64_t limit = g_machine->config.step_limit;
       if (limit != 0 && g_machine->history.steps > limit) {
         if (until == Until::kNow) return nullptr;  // the next wait says so
-        return g_machine->reports.Deadlock(g_threads->Waiting(me),
+        return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                            StuckReason::kSteps);
       }
       continue;
     }
     if (pick.host == me) {
-      g_threads->GoesOn(me);
+      if (g_threads->baton.contended()) g_threads->list.GoesOn(me);
       last_host_ = me;
       last_stream_ = nullptr;
       return nullptr;
@@ -308,13 +308,13 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       g_machine->history.trace.Add(5, pick.host->index, me->index);
       last_host_ = pick.host;
       last_stream_ = nullptr;
-      g_threads->HandOver(
+      g_threads->baton.HandOver(
           me, pick.host,
           until == Until::kNow ? HostState::kPaused : HostState::kBlocked);
       continue;
     }
     if (until == Until::kProgress && me->polled_any < kHopelessPolls &&
-        !g_threads->OthersExist(me)) {
+        !g_threads->list.OthersExist(me)) {
       return nullptr;
     }
     devrt_status error =
@@ -327,7 +327,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
 bool VirtualDriver::SleepStuck(HostThread* me, Until until,
                                RealClock::time_point deadline) {
   const uint64_t progress = g_machine->history.progress;
-  g_threads->SleepUntil(me, deadline);
+  g_threads->baton.SleepUntil(me, deadline);
   if (executor_.any_finished()) TakeBack();
   return g_machine->history.progress != progress || CanGoOn(me, until);
 }
@@ -340,18 +340,19 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
   uint32_t looks = 0;
   // The order of the two questions matters: a host function that ends is in the
   // list of finished ones before its thread counts as idle.
-  while (g_threads->OthersExist(me) || executor_.any_finished()) {
+  while (g_threads->list.OthersExist(me) || executor_.any_finished()) {
     const auto soon = RealClock::now() + std::chrono::milliseconds(1);
     if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
     if (RealClock::now() < look_at) continue;
-    if (g_threads->Look(me, &watch) != ThreadWatch::Verdict::kMayAct &&
+    if (g_threads->list.Look(me, &watch) != ThreadWatch::Verdict::kMayAct &&
         !executor_.any_finished()) {
       break;
     }
-    if (++looks == 2) g_machine->reports.WarnWaiting(g_threads->Waiting(me));
+    if (++looks == 2)
+      g_machine->reports.WarnWaiting(g_threads->list.Waiting(me));
     look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
   }
-  return g_machine->reports.Deadlock(g_threads->Waiting(me),
+  return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                      StuckReason::kWait);
 }
 
@@ -360,14 +361,15 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
 // returns the report if none can act.
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
   const bool hopeless = me->polled_any >= kHopelessPolls;
-  if (hopeless && !g_threads->OthersExist(me) && !executor_.any_finished()) {
-    return g_machine->reports.Deadlock(g_threads->Waiting(me),
+  if (hopeless && !g_threads->list.OthersExist(me) &&
+      !executor_.any_finished()) {
+    return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                        StuckReason::kPoll);
   }
   const auto soon = RealClock::now() + std::chrono::microseconds(200);
   if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
   if (hopeless && StaysStuck(me)) {
-    return g_machine->reports.Deadlock(g_threads->Waiting(me),
+    return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                        StuckReason::kPoll);
   }
   me->progress = g_machine->history.progress - 1;  // answer
@@ -383,11 +385,12 @@ bool VirtualDriver::StaysStuck(HostThread* me) {
     poll.look_at = RealClock::now() + patience;
   }
   if (RealClock::now() < poll.look_at) return false;
-  if (g_threads->Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
+  if (g_threads->list.Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
       !executor_.any_finished()) {
     return true;
   }
-  if (++poll.looks == 2) g_machine->reports.WarnWaiting(g_threads->Waiting(me));
+  if (++poll.looks == 2)
+    g_machine->reports.WarnWaiting(g_threads->list.Waiting(me));
   poll.look_at = RealClock::now() + ThreadWatch::Pause(poll.looks, patience);
   return false;
 }

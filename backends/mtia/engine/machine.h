@@ -3,7 +3,7 @@
 // The simulated machine of this process, and the parts that it is made of.
 //
 // A thread is inside the machine when it holds the baton (mode=virtual, see
-// threads/host_threads.h) or Machine::mutex (mode=threaded).  One thread is
+// threads/baton.h) or Machine::mutex (mode=threaded).  One thread is
 // inside at a time, so the parts have no locks of their own.  Each call of the
 // table enters and leaves (table/call.h).
 

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -249,7 +248,7 @@ enum class HostState : uint8_t {
 // What a thread that polls without success has seen of the other threads.
 struct PollWatch {
   uint64_t progress = kNever;  // History::progress when the watch began
-  std::chrono::steady_clock::time_point look_at{};
+  RealClock::time_point look_at{};
   uint32_t looks = 0;
   ThreadWatch watch;
 };

@@ -23,6 +23,8 @@
 
 namespace devrt::mtia {
 
+using RealClock = std::chrono::steady_clock;
+
 class ThreadWatch {
  public:
   enum class Verdict {

@@ -27,7 +27,7 @@ void Exit(HostThread* me) {
   if (g_machine->threaded) {
     g_machine->mutex.unlock();
   } else {
-    g_threads->Exit(me);
+    g_threads->baton.Exit(me);
   }
 }
 
@@ -89,7 +89,7 @@ Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
   if (machine->threaded) {
     machine->mutex.lock();
   } else {
-    g_threads->Enter(me_);
+    g_threads->baton.Enter(me_);
   }
   t_inside = true;
   how_ = How::kEntered;

@@ -30,8 +30,8 @@ devrt_status CopyText(const std::string& text, char* buffer, uint64_t capacity,
 devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   Machine* const machine = g_machine;
   HostThread* const me = call->me();
-  if (!machine->threaded) g_threads->LetOthersGo(me);
-  if (!machine->threaded && g_threads->contended()) {
+  if (!machine->threaded) g_threads->baton.LetOthersGo(me);
+  if (!machine->threaded && g_threads->baton.contended()) {
     return MakeError(DEVRT_FAILED_PRECONDITION, 0,
                      "reset while another thread is in a call");
   }
@@ -180,7 +180,7 @@ devrt_status Backend::sim_stats(devrt_sim_stats_v1* stats) {
   const Machine& m = *g_machine;
   const History& history = m.history;
   devrt_sim_stats_v1 out = {};
-  out.threads = g_threads->joined();
+  out.threads = g_threads->list.joined();
   out.live_streams = m.streams.live();
   out.live_events = m.events.live();
   if (const Memory* const memory = m.memory.IfMade()) {
