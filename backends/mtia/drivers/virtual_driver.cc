@@ -38,6 +38,22 @@ Driver* TheVirtualDriver() {
   return driver;
 }
 
+VTime VirtualDriver::Now(const HostThread* me) const {
+  if (me == &g_threads->borrower()) return clock_;
+  return std::max(me->now, clock_);
+}
+
+void VirtualDriver::Stop() {
+  heads_.Clear();
+  timeouts_.clear();
+  choice_.Reset();
+  clock_ = 0;
+}
+
+void VirtualDriver::Start() {
+  heads_.set_hardware(g_machine->config.strategy == StrategyKind::kHardware);
+}
+
 // ---- calls of the scheduler ----
 
 void VirtualDriver::HeadReady(StreamCore* s) {
@@ -47,7 +63,7 @@ void VirtualDriver::HeadReady(StreamCore* s) {
   } else if (Tokens::NeedsToken(op)) {
     ++g_machine->tokens.Of(op).pending;
   }
-  InsertReady(s);
+  heads_.Insert(s);
 }
 
 void VirtualDriver::Unpark(StreamCore* s) {
@@ -55,7 +71,7 @@ void VirtualDriver::Unpark(StreamCore* s) {
   Op* const op = s->head;
   timeouts_.Remove(s);
   s->when = After(std::max(op->began, clock_), op->duration);
-  InsertReady(s);
+  heads_.Insert(s);
 }
 
 void VirtualDriver::HeadGone(StreamCore* s) {
@@ -65,40 +81,9 @@ void VirtualDriver::HeadGone(StreamCore* s) {
     g_machine->flags.StopWaiting(s);
     return;
   }
-  RemoveReady(s);
+  heads_.Remove(s);
   if (op->state == OpState::kPending && Tokens::NeedsToken(op)) {
     --g_machine->tokens.Of(op).pending;
-  }
-}
-
-void VirtualDriver::InsertReady(StreamCore* s) {
-  if (ready_.empty() || ready_.back()->head->id < s->head->id) {
-    ready_.push_back(s);
-  } else {
-    const auto at = std::lower_bound(
-        ready_.begin(), ready_.end(), s->head->id,
-        [](const StreamCore* a, uint64_t id) { return a->head->id < id; });
-    ready_.insert(at, s);
-  }
-  if (hardware_) heap_.Push(s);
-}
-
-void VirtualDriver::RemoveReady(StreamCore* s) {
-  const auto at = std::lower_bound(
-      ready_.begin(), ready_.end(), s->head->id,
-      [](const StreamCore* a, uint64_t id) { return a->head->id < id; });
-  ready_.erase(at);
-  Unschedule(s);
-}
-
-void VirtualDriver::Unschedule(StreamCore* s) {
-  if (!hardware_) return;
-  if (s->in_token_list) {
-    auto& waiting = g_machine->tokens.Of(s->head).waiting;
-    waiting.erase(std::find(waiting.begin(), waiting.end(), s));
-    s->in_token_list = false;
-  } else {
-    heap_.Remove(s);
   }
 }
 
@@ -108,8 +93,7 @@ void VirtualDriver::Step(StreamCore* s) {
   Op* const op = s->head;
   Machine* const machine = g_machine;
   ++machine->history.steps;
-  last_stream_ = s;
-  last_host_ = nullptr;
+  choice_.NoteMoved(s);
   const bool begins =
       op->state == OpState::kPending && op->engine != EngineClass::kNone;
   machine->history.trace.Add(begins ? 2 : 3, s->number, op->seq - s->base);
@@ -123,7 +107,7 @@ void VirtualDriver::Step(StreamCore* s) {
 void VirtualDriver::Begin(StreamCore* s, Op* op) {
   Machine* const machine = g_machine;
   ++machine->history.progress;
-  RemoveReady(s);
+  heads_.Remove(s);
   if (Tokens::NeedsToken(op)) {
     EngineTokens& tokens = machine->tokens.Of(op);
     --tokens.pending;
@@ -140,16 +124,16 @@ void VirtualDriver::Begin(StreamCore* s, Op* op) {
   }
   machine->execution.Begin(op);
   s->when = After(op->began, op->duration);
-  InsertReady(s);
+  heads_.Insert(s);
 }
 
 void VirtualDriver::End(StreamCore* s, Op* op) {
   Machine* const machine = g_machine;
   VTime end = std::max({s->when, s->last_end + 1, clock_});
-  RemoveReady(s);
+  heads_.Remove(s);
   s->head_state = HeadState::kNone;
   if (op->state == OpState::kPending) {  // one step for begin and end
-    if (!hardware_) end = std::max(end, After(clock_, op->duration));
+    if (!heads_.hardware()) end = std::max(end, After(clock_, op->duration));
     op->began = end - op->duration;
   }
   clock_ = end;
@@ -173,28 +157,11 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
 }
 
 void VirtualDriver::Finish(Op* op, VTime end) {
-  EngineTokens* const tokens =
-      op->holds_token && hardware_ ? &g_machine->tokens.Of(op) : nullptr;
+  EngineTokens* const tokens = op->holds_token && heads_.hardware()
+                                   ? &g_machine->tokens.Of(op)
+                                   : nullptr;
   g_machine->scheduler.Complete(op, end);
-  if (tokens != nullptr && !tokens->waiting.empty()) GrantToken(tokens, end);
-}
-
-// Puts the most urgent head that waits for a token back into the heap.
-void VirtualDriver::GrantToken(EngineTokens* tokens, VTime when) {
-  const bool invert = g_machine->config.invert_priorities;
-  const auto before = [invert](const StreamCore* a, const StreamCore* b) {
-    if (a->priority != b->priority) {
-      return invert ? a->priority > b->priority : a->priority < b->priority;
-    }
-    return a->when != b->when ? a->when < b->when : a->head->id < b->head->id;
-  };
-  auto& waiting = tokens->waiting;
-  const auto best = std::min_element(waiting.begin(), waiting.end(), before);
-  StreamCore* const s = *best;
-  waiting.erase(best);
-  s->in_token_list = false;
-  s->when = std::max(s->when, when);
-  heap_.Push(s);
+  if (tokens != nullptr && !tokens->waiting.empty()) heads_.Grant(tokens, end);
 }
 
 void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
@@ -213,7 +180,7 @@ void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
 }
 
 // Completes host functions that were left behind and have returned.
-void VirtualDriver::TakeBack() {
+void VirtualDriver::CompleteReturned() {
   while (Op* const op = executor_.Finished()) {
     op->runs_elsewhere = false;
     if (op->stream == nullptr) {
@@ -228,8 +195,7 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
   timeouts_.Remove(s);
   g_machine->flags.StopWaiting(s);
   s->head_state = HeadState::kNone;
-  last_stream_ = s;
-  last_host_ = nullptr;
+  choice_.NoteMoved(s);
   g_machine->history.trace.Add(4, s->number, s->head->seq - s->base);
   clock_ = std::max({clock_, s->when, s->last_end + 1});
   if (Fault fault = g_machine->injection.TakeFor(s->head)) {
@@ -243,12 +209,34 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
 
 void VirtualDriver::Decide(HostThread* me) {
   me->now = Now(me) + CallCost(me);
-  if (executor_.any_finished()) TakeBack();
+  if (executor_.any_finished()) CompleteReturned();
   if (!g_threads->baton.contended()) {
-    if (ready_.empty() && timeouts_.empty()) return;
-    if (hardware_ && DecideAlone(me)) return;
+    if (heads_.by_age().empty() && timeouts_.empty()) return;
+    if (heads_.hardware() && DecideAlone(me)) return;
   }
   Pump(me, Until::kNow);
+}
+
+// The fast path of Pump and Choose for a single host thread that can go on.  It
+// makes the decisions that they would make.  Returns false if they are needed.
+bool VirtualDriver::DecideAlone(HostThread* me) {
+  if (g_machine->decisions.replaying() || !timeouts_.empty() ||
+      g_machine->config.step_limit != 0) {
+    return false;
+  }
+  while (!heads_.by_time().empty()) {
+    StreamCore* const head = heads_.by_time().top();
+    if (!ReadyHeads::Runnable(head)) return false;
+    if (!choice_.HeadGoesFirst(me, head)) {
+      choice_.NoteMoved(me);
+      return true;
+    }
+    Step(head);
+    if (executor_.any_finished() || !timeouts_.empty()) return false;
+  }
+  if (!heads_.by_age().empty()) return false;
+  choice_.NoteMoved(me);
+  return true;
 }
 
 devrt_status VirtualDriver::Wait(HostThread* me) {
@@ -282,8 +270,8 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
 devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
   const NoCancel no_cancel;
   for (;;) {
-    if (executor_.any_finished()) TakeBack();
-    const Pick pick = Choose(me, CanGoOn(me, until), until);
+    if (executor_.any_finished()) CompleteReturned();
+    const Pick pick = choice_.Choose(me, CanGoOn(me, until), until);
     if (pick.stream != nullptr) {
       if (pick.timeout) {
         ExpireFlag(pick.stream);
@@ -300,14 +288,12 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
     }
     if (pick.host == me) {
       if (g_threads->baton.contended()) g_threads->list.GoesOn(me);
-      last_host_ = me;
-      last_stream_ = nullptr;
+      choice_.NoteMoved(me);
       return nullptr;
     }
     if (pick.host != nullptr) {
       g_machine->history.trace.Add(5, pick.host->index, me->index);
-      last_host_ = pick.host;
-      last_stream_ = nullptr;
+      choice_.NoteMoved(pick.host);
       g_threads->baton.HandOver(
           me, pick.host,
           until == Until::kNow ? HostState::kPaused : HostState::kBlocked);
@@ -328,7 +314,7 @@ bool VirtualDriver::SleepStuck(HostThread* me, Until until,
                                RealClock::time_point deadline) {
   const uint64_t progress = g_machine->history.progress;
   g_threads->baton.SleepUntil(me, deadline);
-  if (executor_.any_finished()) TakeBack();
+  if (executor_.any_finished()) CompleteReturned();
   return g_machine->history.progress != progress || CanGoOn(me, until);
 }
 

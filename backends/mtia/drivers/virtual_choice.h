@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_CHOICE_H_
+#define DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_CHOICE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backends/mtia/drivers/flag_timeouts.h"
+#include "backends/mtia/drivers/ready_heads.h"
+#include "backends/mtia/engine/op.h"
+
+namespace devrt::mtia {
+
+// When a calling thread may go on.
+enum class Until {
+  kNow,
+  kWanted,    // when me->want is done
+  kProgress,  // when anything has happened
+};
+
+// The thread or the stream that moves next.  Both are nullptr if none can.
+struct Pick {
+  HostThread* host = nullptr;
+  StreamCore* stream = nullptr;
+  bool timeout = false;  // the flag_wait of `stream` ends by its timeout
+};
+
+// Chooses by the strategy which thread or stream moves next.
+//
+// The candidates in canonical order are the last that moved, then host threads
+// by index, then stream heads by age.  A decision is an index in that order.
+//
+// Threads: every member is called by the holder of the baton.
+class VirtualChoice {
+ public:
+  // All of them outlive this object.
+  VirtualChoice(ReadyHeads* heads, const FlagTimeouts* timeouts,
+                const VTime* clock)
+      : heads_(heads), timeouts_(timeouts), clock_(clock) {}
+
+  // Begins without a last that moved.
+  void Reset() {
+    last_stream_ = nullptr;
+    last_host_ = nullptr;
+  }
+  void NoteMoved(StreamCore* s) {
+    last_stream_ = s;
+    last_host_ = nullptr;
+  }
+  void NoteMoved(HostThread* host) {
+    last_host_ = host;
+    last_stream_ = nullptr;
+  }
+
+  // The choice for a call of `me`, which is a candidate if it is `able` to go
+  // on.
+  Pick Choose(HostThread* me, bool able, Until until);
+
+  // For hw, while `me` is the only host thread that can go on: makes the
+  // decision of Choose between `me` and `head`, the first head by time.
+  // Returns true if `head` moves.
+  bool HeadGoesFirst(HostThread* me, StreamCore* head);
+
+ private:
+  void CollectHosts(HostThread* me, bool able);
+  Pick ChooseOther(HostThread* me, Until until);
+  Pick ChooseHardware(HostThread* me, Until until);
+  Pick Prefer(HostThread* me);
+  StreamCore* PreferHead(const HostThread* wants) const;
+  StreamCore* NextTimeout(const HostThread* me, Until until) const;
+  StreamCore* FollowWanted(const HostThread* me) const;
+  StreamCore* RunnableHead(uint32_t rank) const;
+  VTime TimeOf(const HostThread* host) const {
+    return std::max(host->now, host == last_host_ ? 0 : *clock_);
+  }
+
+  bool LastIsCandidate() const;
+  uint32_t CountCandidates() const;
+  uint32_t IndexOf(const Pick& pick) const;
+  Pick At(uint32_t index) const;
+
+  ReadyHeads* const heads_;
+  const FlagTimeouts* const timeouts_;
+  const VTime* const clock_;
+  std::vector<HostThread*> hosts_;     // candidates of this choice, by index
+  StreamCore* last_stream_ = nullptr;  // the stream or the thread that moved
+  HostThread* last_host_ = nullptr;    // last
+};
+
+}  // namespace devrt::mtia
+
+#endif  // DEVRT_BACKENDS_MTIA_DRIVERS_VIRTUAL_CHOICE_H_
