@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/cuda/device_count.h"
+#include "backends/gpu/pointer.h"
 
 namespace devrt::cuda {
 namespace {
@@ -151,21 +152,13 @@ CUresult Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   void* values[] = {&type, &managed, &ordinal, &base, &size, &id};
   const CUresult error =
       cuPointerGetAttributes_(6, names, values, Address(ptr));
-  info->kind = DEVRT_POINTER_UNREGISTERED;
-  info->device = -1;
-  info->host_readable = 1;
-  info->base = nullptr;
-  info->size = 0;
-  info->allocation_id = 0;
+  gpu::SetUnregistered(info);
   if (error != CUDA_SUCCESS || type == 0) return error;
-  info->kind = managed != 0                   ? DEVRT_POINTER_MANAGED
-               : type == CU_MEMORYTYPE_DEVICE ? DEVRT_POINTER_DEVICE
-                                              : DEVRT_POINTER_PINNED;
-  info->device = ordinal;
-  info->host_readable = info->kind != DEVRT_POINTER_DEVICE;
-  info->base = reinterpret_cast<void*>(base);
-  info->size = size;
-  info->allocation_id = id;
+  const uint32_t kind = managed != 0                   ? DEVRT_POINTER_MANAGED
+                        : type == CU_MEMORYTYPE_DEVICE ? DEVRT_POINTER_DEVICE
+                                                       : DEVRT_POINTER_PINNED;
+  gpu::SetAllocation(kind, ordinal, reinterpret_cast<void*>(base), size, id,
+                     info);
   return error;
 }
 

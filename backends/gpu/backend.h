@@ -41,6 +41,7 @@
 //   kernel_image.h     the compiled kernels of the plugin
 //   readers.h          which device may use the memory of which other
 //   errors.h           what a vendor's error codes mean
+//   pointer.h          the answer to a question for a pointer
 //
 // Threads: every slot from any thread, as its tag says. No lock that other
 // objects' calls need is held across a native call that may wait, but for a

@@ -39,6 +39,7 @@ class DefaultStreams {
   static std::unique_ptr<Stream> Make(Device* device, Context context,
                                       uint32_t kind,
                                       typename Api::Stream native);
+  Stream* AddPerThread(Device* device, Context context);
   Stream* OfEndingThread(Device* device);
   Stream* OfEndedThread(const Api& api, Device* device);
 
@@ -97,21 +98,26 @@ Stream<Api>* DefaultStreams<Api>::PerThread(const Api& api, Device* device,
   Stream* mine =
       is_gone ? OfEndingThread(device) : own.streams[device->ordinal];
   if (mine == nullptr) mine = OfEndedThread(api, device);
-  if (mine == nullptr) {
-    auto made =
-        Make(device, context, DEVRT_STREAM_PER_THREAD, Api::PerThreadStream());
-    made->thread = std::this_thread::get_id();
-    made->ended = std::make_shared<std::atomic<bool>>(false);
-    mine = made.get();
-    device->edges.Add(mine);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    per_thread_.push_back(std::move(made));
-  }
+  if (mine == nullptr) mine = AddPerThread(device, context);
   if (!is_gone && own.streams[device->ordinal] != mine) {
     own.streams[device->ordinal] = mine;
     own.ended.push_back(mine->ended);
   }
   return mine;
+}
+
+template <class Api>
+Stream<Api>* DefaultStreams<Api>::AddPerThread(Device* device,
+                                               Context context) {
+  auto made =
+      Make(device, context, DEVRT_STREAM_PER_THREAD, Api::PerThreadStream());
+  made->thread = std::this_thread::get_id();
+  made->ended = std::make_shared<std::atomic<bool>>(false);
+  Stream* const added = made.get();
+  device->edges.Add(added);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  per_thread_.push_back(std::move(made));
+  return added;
 }
 
 // Finds the calling thread's stream after the thread's list was destroyed.

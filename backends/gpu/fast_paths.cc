@@ -258,6 +258,17 @@ uint32_t FindTile(const Launchable& l, uint32_t turned) {
   return found;
 }
 
+void SetOperands(const Launchable& l, uint32_t turned, TileArgs* args) {
+  const ApplyWalk& walk = l.walk;
+  args->is_bool = l.operands[0].dtype == DEVRT_BOOL ? 1 : 0;
+  args->in = l.operands[1].data;
+  args->out = l.operands[0].data;
+  args->in_x = walk.strides[turned][1];
+  args->in_y = walk.strides[0][1];
+  args->out_x = walk.strides[turned][0];
+  args->out_y = walk.strides[0][0];
+}
+
 bool ChooseTiles(const Launchable& l, FastApply* fast) {
   const ApplyWalk& walk = l.walk;
   const uint32_t turned = TurnedAxis(l);
@@ -291,15 +302,9 @@ bool ChooseTiles(const Launchable& l, FastApply* fast) {
   args->groups_x = static_cast<uint32_t>(groups(turned));
   args->groups_y = static_cast<uint32_t>(groups(0));
   args->tiles = static_cast<uint32_t>(all);
-  args->is_bool = l.operands[0].dtype == DEVRT_BOOL ? 1 : 0;
   args->tiles_x = Divisor::Of(tiles(turned));
   args->tiles_y = Divisor::Of(tiles(0));
-  args->in = l.operands[1].data;
-  args->out = l.operands[0].data;
-  args->in_x = walk.strides[turned][1];
-  args->in_y = walk.strides[0][1];
-  args->out_x = walk.strides[turned][0];
-  args->out_y = walk.strides[0][0];
+  SetOperands(l, turned, args);
   fast->path = Path::kTiles;
   fast->blocks = args->tiles;
   return true;

@@ -217,6 +217,9 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
       if (error != Api::kSuccess) return;
       error = api_.Launch(function, 1, threads, stream, arguments);
     };
+    const auto run_each = [&](const auto& functions, void* nothing) {
+      for (const auto function : functions) run(function, kThreads, nothing);
+    };
     FillArgs fill = {};
     ApplyArgs apply = {};
     RowsArgs rows = {};
@@ -225,26 +228,16 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
     ReduceArgs reduce = {};
     reduce.lanes = 1;
     uint32_t ticket = 0;
-    run(device->kernels.tensors.fill, kThreads, &fill);
-    run(device->kernels.tensors.convert, kThreads, &apply);
-    for (const auto function : device->kernels.tensors.apply) {
-      run(function, kThreads, &apply);
-    }
-    for (const auto function : device->kernels.tensors.rows) {
-      run(function, kThreads, &rows);
-    }
-    for (const auto function : device->kernels.tensors.cast) {
-      run(function, kThreads, &rows);
-    }
-    for (const auto function : device->kernels.tensors.tiles) {
-      run(function, kThreads, &tiles);
-    }
-    for (const auto* const kernels :
-         {&device->kernels.tensors.reduce, &device->kernels.tensors.columns}) {
-      run(kernels->claim, 1, &ticket);
-      for (const auto function : kernels->run) {
-        run(function, kThreads, &reduce);
-      }
+    const auto& kernels = device->kernels.tensors;
+    run(kernels.fill, kThreads, &fill);
+    run(kernels.convert, kThreads, &apply);
+    run_each(kernels.apply, &apply);
+    run_each(kernels.rows, &rows);
+    run_each(kernels.cast, &rows);
+    run_each(kernels.tiles, &tiles);
+    for (const auto* const family : {&kernels.reduce, &kernels.columns}) {
+      run(family->claim, 1, &ticket);
+      run_each(family->run, &reduce);
     }
     return error;
   });

@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "backends/gpu/pointer.h"
+
 namespace devrt::hip {
 namespace {
 
@@ -195,12 +197,7 @@ hipError_t Api::FindOwner(const void* ptr, int* owner) const {
 }
 
 hipError_t Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
-  info->kind = DEVRT_POINTER_UNREGISTERED;
-  info->device = -1;
-  info->host_readable = 1;
-  info->base = nullptr;
-  info->size = 0;
-  info->allocation_id = 0;
+  gpu::SetUnregistered(info);
   int owner = -1;
   // HIP returns an error for an unknown pointer.
   if (FindOwner(ptr, &owner) != hipSuccess || owner < 0) return hipSuccess;
@@ -231,14 +228,11 @@ hipError_t Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   // "unregistered".
   if (error != hipSuccess || (major_ >= 6 && type == 0)) return hipSuccess;
   const MemoryTypes types = TypesOf(major_);
-  info->kind = managed != 0 || type == types.managed ? DEVRT_POINTER_MANAGED
-               : type == types.device                ? DEVRT_POINTER_DEVICE
-                                                     : DEVRT_POINTER_PINNED;
-  info->device = owner;
-  info->host_readable = info->kind != DEVRT_POINTER_DEVICE;
-  info->base = base;
-  info->size = size;
-  info->allocation_id = id;
+  const uint32_t kind = managed != 0 || type == types.managed
+                            ? DEVRT_POINTER_MANAGED
+                        : type == types.device ? DEVRT_POINTER_DEVICE
+                                               : DEVRT_POINTER_PINNED;
+  gpu::SetAllocation(kind, owner, base, size, id, info);
   return hipSuccess;
 }
 
