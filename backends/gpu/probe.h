@@ -154,7 +154,8 @@ template <class Api>
 devrt_status Probe<Api>::ProbeFault(devrt_stream handle, uint32_t form) {
   Stream* const stream = Stream::Of(handle);
   if (form > DEVRT_FAULT_TRAP) {
-    return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "there is no fault %u", form);
+    return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "fault %u does not exist",
+                          form);
   }
   if (devrt_status error = kernels_.LoadAll(stream->device)) return error;
   // A mapped address, so that only the misalignment can fault.

@@ -74,8 +74,8 @@ devrt_status Streams<Api>::stream_create(uint32_t ordinal,
     return FindDefault(device, desc->kind, stream);
   }
   if (desc->kind != DEVRT_STREAM_CREATE) {
-    return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "there is no stream kind %u",
-                          desc->kind);
+    return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
+                          "stream kind %u does not exist", desc->kind);
   }
   Context context{};
   if (devrt_status error = devices_.Enter(device, &context)) return error;

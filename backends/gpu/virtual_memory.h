@@ -305,13 +305,13 @@ devrt_status VirtualMemory<Api>::VmMap(void* address, uint64_t size,
       found->first->size != size || found->first->device != ordinal) {
     return driver_.Refuse(
         DEVRT_INVALID_ARGUMENT,
-        "what is mapped at %p has to be a live chunk of %s:%u and of "
-        "%llu bytes that is mapped nowhere",
+        "the mapping at %p needs a live chunk of %s:%u with %llu bytes that "
+        "is mapped nowhere",
         address, Api::kBackend, ordinal, static_cast<unsigned long long>(size));
   }
   if (IsMappedIn(at, size)) {
     return driver_.Refuse(DEVRT_ALREADY_EXISTS,
-                          "something is mapped in [%p, +%llu)", address,
+                          "memory is mapped in [%p, +%llu) already", address,
                           static_cast<unsigned long long>(size));
   }
   Device* const device = &devices_[ordinal];

@@ -119,7 +119,8 @@ TEST_F(SuballocationTest, UseAfterFreeIsFound) {
 
 TEST_F(SuballocationTest, WhatNobodyHasIsNobodys) {
   HandOut(kPart, 100);
-  EXPECT_THAT(Fill(stream_, base_, 1).text, HasSubstr("nobody has it"));
+  EXPECT_THAT(Fill(stream_, base_, 1).text,
+              HasSubstr("free memory of an allocator"));
   EXPECT_THAT(Fill(stream_, base_ + kPart + 110, 1).text,
               HasSubstr("10 bytes behind a part of 100 bytes"));
 }
@@ -165,23 +166,24 @@ TEST_F(SuballocationTest, WhatAnAllocatorGetsWrong) {
   };
   char* const a = HandOut(0, 2 * kPart);
   said(parts().hand_out(self(), stream_, a + kPart, kPart),
-       DEVRT_FAILED_PRECONDITION, "is what somebody has");
-  said(parts().take_back(self(), stream_, a), DEVRT_NOT_FOUND, "nobody has");
+       DEVRT_FAILED_PRECONDITION, "is handed out already");
+  said(parts().take_back(self(), stream_, a), DEVRT_NOT_FOUND,
+       "is not handed out");
   TakeBack(a + kPart);
   said(parts().take_back(self(), stream_, a + kPart), DEVRT_NOT_FOUND,
-       "nobody has: a part of 512 bytes");
+       "is not handed out: a part of 512 bytes");
   said(parts().hand_out(self(), stream_, base_ + kSegment - 1, 2),
-       DEVRT_NOT_FOUND, "in nothing carved");
+       DEVRT_NOT_FOUND, "in no carved segment");
   said(parts().carve(self(), 0, base_ + kPart, kPart), DEVRT_ALREADY_EXISTS,
        "uncarve it first");
   said(parts().uncarve(self(), 0, base_ + kSegment - kPart, 2 * kPart),
-       DEVRT_NOT_FOUND, "was not carved");
+       DEVRT_NOT_FOUND, "is in no carved segment");
   char* const held = HandOut(8 * kPart, 2 * kPart);
   said(parts().uncarve(self(), 0, held + kPart, kPart),
-       DEVRT_FAILED_PRECONDITION, "uncarved is what somebody has: a part of");
+       DEVRT_FAILED_PRECONDITION, "is still handed out: a part of");
   int local = 0;
   said(parts().carve(self(), 0, &local, 4), DEVRT_INVALID_ARGUMENT,
-       "no device memory");
+       "not device memory");
 }
 
 // As segments that grow and shrink have it: parts lie over the seams of ranges,

@@ -19,7 +19,8 @@ devrt_status BadOrdinal(uint32_t device) {
 }
 
 devrt_status BadContext() {
-  return InvalidArgument("context_exit: not what context_enter saved");
+  return InvalidArgument(
+      "context_exit: the context is not one that context_enter saved");
 }
 
 }  // namespace devrt::mtia

@@ -213,7 +213,8 @@ void Guarded(Op* op, Phase phase) {
   } catch (const std::exception& e) {
     SetFault(op, kLaunchFailure, std::string("it threw ") + e.what());
   } catch (...) {
-    SetFault(op, kLaunchFailure, "it threw what is no std::exception");
+    SetFault(op, kLaunchFailure,
+             "it threw an object that is no std::exception");
   }
 }
 

@@ -171,7 +171,7 @@ devrt_status Reports::Deadlock(const HostThreadList& waiting, StuckReason why) {
       break;
   }
   text +=
-      " What is enqueued stays so: set the flag or let the host function "
+      " Submitted work stays enqueued: set the flag or let the host function "
       "return, then repeat this call.";
   deadlock_ = text;
   Log(DEVRT_LOG_ERROR, text);

@@ -134,7 +134,7 @@ devrt_status BlockTable::Free(uint64_t offset, const devrt_call_site_v0& site) {
   }
   if (block.chunk != 0) {
     return InvalidArgument("free at " + CallSite(site).Text() +
-                           " of mapped memory, which is to be unmapped: " +
+                           " of mapped memory, which has to be unmapped: " +
                            DescribeLocked(offset));
   }
   block.freed = CallSite(site);

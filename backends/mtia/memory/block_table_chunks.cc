@@ -130,7 +130,7 @@ devrt_status BlockTable::CheckUnmapped(uint64_t offset, uint64_t size) const {
     if (b.live) {
       return MakeError(
           DEVRT_ALREADY_EXISTS, 1,
-          "something is mapped there: " + DescribeLocked(b.offset));
+          "memory is mapped there already: " + DescribeLocked(b.offset));
     }
     if (block == blocks_.begin()) break;
     --block;

@@ -50,7 +50,7 @@ devrt_status Suballocations::Carve(uint64_t offset, uint64_t size) {
       (next != segments_.end() && next->first < offset + size)) {
     return MakeError(DEVRT_ALREADY_EXISTS, 0,
                      "some of the " + Bytes(size) +
-                         " is an allocator's already: uncarve it first");
+                         " is in a carved segment already: uncarve it first");
   }
   Segment segment{size, 0};
   if (next != segments_.end() && next->first == offset + size) {
@@ -94,7 +94,7 @@ devrt_status Suballocations::Uncarve(uint64_t offset, uint64_t size,
   const Segment* const found = SegmentOf(offset, &begin);
   if (found == nullptr || size > found->size - (offset - begin)) {
     return MakeError(DEVRT_NOT_FOUND, 0,
-                     "some of the " + Bytes(size) + " was not carved");
+                     "some of the " + Bytes(size) + " is in no carved segment");
   }
   const uint64_t end = begin + found->size;
   segments_.erase(begin);
@@ -105,8 +105,9 @@ devrt_status Suballocations::Uncarve(uint64_t offset, uint64_t size,
   const std::string held = Forget(offset, size);
   empty_ = segments_.empty();
   if (held.empty()) return nullptr;
-  return MakeError(DEVRT_FAILED_PRECONDITION, 0,
-                   "uncarved is what somebody has: " + held);
+  return MakeError(
+      DEVRT_FAILED_PRECONDITION, 0,
+      "the uncarved segment has a block that is still handed out: " + held);
 }
 
 devrt_status Suballocations::HandOut(uint64_t offset, uint64_t size,
@@ -117,7 +118,7 @@ devrt_status Suballocations::HandOut(uint64_t offset, uint64_t size,
   const Segment* const segment = SegmentOf(offset, &begin);
   if (segment == nullptr || size > segment->size - (offset - begin)) {
     return MakeError(DEVRT_NOT_FOUND, 0,
-                     "the part of " + Bytes(size) + " is in nothing carved");
+                     "the part of " + Bytes(size) + " is in no carved segment");
   }
   const std::string held = Forget(offset, size);
   segments_[begin].forgotten = now;
@@ -129,8 +130,8 @@ devrt_status Suballocations::HandOut(uint64_t offset, uint64_t size,
   parts_.insert_or_assign(offset, std::move(part));
   if (held.empty()) return nullptr;
   return MakeError(DEVRT_FAILED_PRECONDITION, 0,
-                   "handed out at " + CallSite(site).Text() +
-                       " is what somebody has: " + held);
+                   "the block handed out at " + CallSite(site).Text() +
+                       " is handed out already: " + held);
 }
 
 devrt_status Suballocations::TakeBack(uint64_t offset, uint64_t now,
@@ -140,7 +141,8 @@ devrt_status Suballocations::TakeBack(uint64_t offset, uint64_t now,
   if (found == parts_.end() || found->second.taken != kHeld) {
     return MakeError(
         DEVRT_NOT_FOUND, 0,
-        "taken back at " + CallSite(site).Text() + " is what nobody has" +
+        "the block taken back at " + CallSite(site).Text() +
+            " is not handed out" +
             (found == parts_.end() ? std::string()
                                    : ": " + Describe(found->second)));
   }
@@ -161,7 +163,7 @@ bool Suballocations::Check(uint64_t offset, uint64_t size, uint64_t op,
   const bool near = found != parts_.end() && found->first >= begin;
   if (!near || offset - found->first >= found->second.size) {
     if (op <= segment->forgotten) return true;
-    *why = "the allocator's, and nobody has it";
+    *why = "free memory of an allocator";
     if (near) {
       *why += ": " + Bytes(offset - found->first - found->second.size) +
               " behind " + Describe(found->second);

@@ -32,8 +32,9 @@ devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   HostThread* const me = call->me();
   if (!machine->threaded) g_threads->baton.LetOthersGo(me);
   if (!machine->threaded && g_threads->baton.contended()) {
-    return MakeError(DEVRT_FAILED_PRECONDITION, 0,
-                     "reset while another thread is in a call");
+    return MakeError(
+        DEVRT_FAILED_PRECONDITION, 0,
+        "the simulator cannot be reset while another thread is in a call");
   }
   const bool was_threaded = machine->threaded;
   if (devrt_status error = machine->Reset(config, log)) return error;
@@ -138,8 +139,8 @@ devrt_status Backend::sim_token(char* buffer, uint64_t capacity,
   if (call.refused()) return call.error();
   if (!g_machine->decisions.log().complete()) {
     return MakeError(DEVRT_FAILED_PRECONDITION, 0,
-                     "the run is too long for a replay token: reset before "
-                     "what is to be repeated");
+                     "the run is too long for a replay token: reset the "
+                     "simulator just before the part to repeat");
   }
   return CopyText(MakeToken(g_machine->config, g_machine->decisions.log()),
                   buffer, capacity, size);

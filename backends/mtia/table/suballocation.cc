@@ -17,7 +17,8 @@ Suballocations* SuballocationsAt(const void* ptr, uint64_t* offset,
   Memory* const memory = g_machine->memory.IfMade();
   Suballocations* const parts =
       memory != nullptr ? memory->SuballocationsAt(ptr, offset) : nullptr;
-  if (parts == nullptr) *error = InvalidArgument("this is no device memory");
+  if (parts == nullptr)
+    *error = InvalidArgument("the address is not device memory");
   return parts;
 }
 
