@@ -94,14 +94,14 @@ devrt_status Events<Api>::event_create(uint32_t ordinal, uint32_t flags,
 template <class Api>
 devrt_status Events<Api>::event_destroy(devrt_event handle) {
   const std::unique_ptr<Event> gone(Event::Of(handle));
-  for (auto& left : gone->left) {
+  for (auto& other : gone->other_contexts) {
     uint64_t now = 0;
-    if (api_.ContextId(left.context, &now) != Api::kSuccess ||
-        now != left.context_id) {
+    if (api_.ContextId(other.context, &now) != Api::kSuccess ||
+        now != other.context_id) {
       continue;
     }
-    left.others.Destroy(api_);
-    (void)api_.DestroyEvent(left.native);
+    other.others.Destroy(api_);
+    (void)api_.DestroyEvent(other.native);
   }
   const typename Api::Event native = gone->native.load();
   if (native == typename Api::Event{}) return nullptr;
@@ -140,8 +140,9 @@ devrt_status Events<Api>::EnsureEvent(Event* event, Context context,
   }
   // Another thread may have read the old event, and may be about to use it.
   if (old != typename Api::Event{}) {
-    event->left.push_back({event->context.load(), event->context_id.load(), old,
-                           std::move(event->others)});
+    event->other_contexts.push_back({event->context.load(),
+                                     event->context_id.load(), old,
+                                     std::move(event->others)});
     event->others.Forget();
   }
   event->context.store(context);

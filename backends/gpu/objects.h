@@ -119,13 +119,13 @@ struct Event {
   // The number of that context.  No context has the first value.
   std::atomic<uint64_t> context_id{UINT64_MAX};
   // Native events in other contexts, made for records on streams of these.
-  struct Left {
+  struct InContext {
     Context context;
     uint64_t context_id;
     Native native;
     FreshEvents<Api> others;
   };
-  std::vector<Left> left;
+  std::vector<InContext> other_contexts;
   // The number of records, and the newest one known to be complete: the
   // driver's query is slowest for a finished event.
   std::atomic<uint64_t> records{0};

@@ -32,7 +32,7 @@ bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
   std::unique_lock<std::mutex> lock(worker->mutex);
   worker->op = op;
   worker->idle = false;
-  worker->left = false;
+  worker->is_abandoned = false;
   worker->helper->idle = false;
   worker->to_worker.notify_one();
   const bool returned = worker->to_pump.wait_for(
@@ -41,7 +41,7 @@ bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
     worker->idle = true;
     return true;
   }
-  worker->left = true;
+  worker->is_abandoned = true;
   return false;
 }
 
@@ -58,7 +58,7 @@ void HostExecutor::Main(Worker* worker) {
     }
     lock.lock();
     worker->op = nullptr;
-    if (!worker->left) {
+    if (!worker->is_abandoned) {
       worker->helper->idle = true;
       worker->to_pump.notify_one();
       continue;
@@ -86,7 +86,8 @@ bool HostExecutor::Borrow() {
   Worker* const worker = t_worker;
   if (worker == nullptr) return false;
   worker->mutex.lock();
-  if (!worker->left) return true;  // the pump waits, so we may be inside
+  // The driver waits, so this thread may be inside in its place.
+  if (!worker->is_abandoned) return true;
   worker->mutex.unlock();
   return false;
 }

@@ -48,8 +48,8 @@ class HostExecutor {
     std::mutex mutex;
     std::condition_variable to_worker;
     std::condition_variable to_pump;
-    Op* op = nullptr;   // to run
-    bool left = false;  // the driver no longer waits for `op`
+    Op* op = nullptr;           // to run
+    bool is_abandoned = false;  // the driver no longer waits for `op`
     bool idle = true;
     HostExecutor* owner = nullptr;
     Helper* helper = nullptr;

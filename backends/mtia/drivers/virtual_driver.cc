@@ -15,7 +15,7 @@ constexpr uint32_t kSoftWaitSame = 2;  // "not ready" in a row, one object
 constexpr uint32_t kSoftWaitAny = 8;   // in a row, any objects
 // A thread may poll so often, while nothing can move, before it gets an error:
 // it may set a flag itself after a few polls.
-constexpr uint32_t kHopelessPolls = 10'000;
+constexpr uint32_t kPollsBeforeError = 10'000;
 
 bool WantDone(HostThread* me) {
   for (; me->want_next < me->want.size(); ++me->want_next) {
@@ -299,7 +299,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
           until == Until::kNow ? HostState::kPaused : HostState::kBlocked);
       continue;
     }
-    if (until == Until::kProgress && me->polled_any < kHopelessPolls &&
+    if (until == Until::kProgress && me->polled_any < kPollsBeforeError &&
         !g_threads->list.OthersExist(me)) {
       return nullptr;
     }
@@ -346,15 +346,15 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
 // returns NULL.  After many polls it watches them from poll to poll, and
 // returns the report if none can act.
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
-  const bool hopeless = me->polled_any >= kHopelessPolls;
-  if (hopeless && !g_threads->list.OthersExist(me) &&
+  const bool has_polled_long = me->polled_any >= kPollsBeforeError;
+  if (has_polled_long && !g_threads->list.OthersExist(me) &&
       !executor_.any_finished()) {
     return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                        StuckReason::kPoll);
   }
   const auto soon = RealClock::now() + std::chrono::microseconds(200);
   if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
-  if (hopeless && StaysStuck(me)) {
+  if (has_polled_long && StaysStuck(me)) {
     return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                        StuckReason::kPoll);
   }

@@ -25,11 +25,11 @@ void AddImplicitDep(Op* op, const Point& p) {
 // call has returned before is not returned by such a wait again.
 void AddCovered(StreamCore* b, Points* points) {
   const Point own{b, b->issued};
-  const bool told = b->failure_told;
-  if (!Done(own) || (Failed(own) && !told)) points->push_back(own);
+  const bool reported = b->failure_reported;
+  if (!Done(own) || (Failed(own) && !reported)) points->push_back(own);
   for (const Point& p : b->pending) {
-    if (!Done(p) || (Failed(p) && !told)) points->push_back(p);
-    if (Failed(p)) b->failure_told = true;
+    if (!Done(p) || (Failed(p) && !reported)) points->push_back(p);
+    if (Failed(p)) b->failure_reported = true;
   }
 }
 

@@ -48,7 +48,7 @@ devrt_status Faults::StreamError(StreamCore* s, const char* entry) {
   const Fault& fault = devices_[s->device];
   if (fault) return MakeFaultStatus(fault, entry);
   if (s->failed_from == kNever) return nullptr;
-  streams_->NoteTold(s);
+  streams_->NoteReported(s);
   return MakeFaultStatus(*s->origin, entry);
 }
 
@@ -57,7 +57,7 @@ devrt_status Faults::PointsError(const Points& points, const char* entry) {
   for (const Point& p : points) {
     if (!Failed(p)) continue;
     if (error == nullptr) error = MakeFaultStatus(*p.stream->origin, entry);
-    streams_->NoteTold(p.stream);
+    streams_->NoteReported(p.stream);
   }
   return error;
 }

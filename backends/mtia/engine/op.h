@@ -175,7 +175,7 @@ struct StreamCore {
   StreamKind kind = StreamKind::kNonBlocking;
   int32_t priority = 0;
   bool destroyed = false;
-  bool busy = false;    // has work, waits or a failure to tell
+  bool busy = false;    // has work, waits or a failure to report
   bool in_use = false;  // not in the pool
   uint64_t number = 0;  // unique in the machine since reset
   // The program's number of the stream plus 1, as of the last submission; 0 if
@@ -187,7 +187,7 @@ struct StreamCore {
   uint64_t completed = 0;
   uint64_t failed_from = kNever;  // operations from here on have failed
   const Fault* origin = nullptr;  // the fault that they failed of
-  bool failure_told = false;      // a call has returned it
+  bool failure_reported = false;  // a call has returned it
   uint64_t native = 0;            // the handle; 0 for default streams
   uint32_t thread = 0;            // kPerThread: index of the thread
   uint32_t queued_work = 0;       // kernels, copies, fills; see queue_depth
@@ -256,7 +256,6 @@ struct PollWatch {
 // A thread of the program that calls devrt.
 struct HostThread {
   uint32_t index = 0;
-  bool left = false;
   std::atomic<uint64_t> calls{0};
   uint64_t epoch = 0;       // number of the machine that it joined
   bool is_leaving = false;  // sleeps in its thread exit

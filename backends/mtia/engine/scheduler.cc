@@ -82,7 +82,7 @@ void Scheduler::WaitEvent(StreamCore* s, Event* event, HostThread* me) {
     }
   }
   s->pending.push_back(p);
-  if (s->failed_from == kNever) s->failure_told = false;
+  if (s->failed_from == kNever) s->failure_reported = false;
   streams_->MarkBusy(s);
 }
 
@@ -99,7 +99,7 @@ void Scheduler::ReleaseStream(Stream* stream, HostThread* me) {
     Submit(NewOp(OpKind::kWait, core, me, "wait"));
   }
   core->destroyed = true;
-  streams_->MaybeIdle(core);
+  streams_->LeaveBusyIfIdle(core);
 }
 
 // ---- dependencies ----
@@ -202,7 +202,7 @@ void Scheduler::Complete(Op* op, VTime end) {
   if (s->head != nullptr) {
     Enqueue(s);
   } else {
-    streams_->MaybeIdle(s);
+    streams_->LeaveBusyIfIdle(s);
   }
   Drain();
 }
@@ -235,7 +235,7 @@ void Scheduler::FailStreams(uint32_t device, const Fault* origin) {
 
 void Scheduler::Fail(StreamCore* s, const Fault* origin) {
   s->failed_from = s->completed + 1;
-  s->failure_told = false;
+  s->failure_reported = false;
   s->origin = origin;
   DiscardAll(s);
 }

@@ -55,7 +55,7 @@ StreamCore* Streams::NewCore(uint32_t device, StreamKind kind,
   s->base = s->issued;
   s->native = 0;
   s->last_end = 0;
-  s->failure_told = false;
+  s->failure_reported = false;
   return s;
 }
 
@@ -143,12 +143,12 @@ void Streams::LeaveBusy(StreamCore* s) {
   if (s->busy_next != nullptr) s->busy_next->busy_prev = s->busy_prev;
 }
 
-void Streams::MaybeIdle(StreamCore* s) {
+void Streams::LeaveBusyIfIdle(StreamCore* s) {
   if (s->head != nullptr) return;
   if (s->failed_from != kNever) {
-    // Once the failure was told, a healthy device must not answer for a
+    // Once the failure was reported, a healthy device must not answer for a
     // stream that is gone.  Events may still refer to the core.
-    if (!s->destroyed || !s->failure_told || !s->in_use) return;
+    if (!s->destroyed || !s->failure_reported || !s->in_use) return;
     LeaveBusy(s);
     s->in_use = false;
     ++s->life;
@@ -161,9 +161,9 @@ void Streams::MaybeIdle(StreamCore* s) {
   if (s->destroyed) PoolCore(s);
 }
 
-void Streams::NoteTold(StreamCore* s) {
-  s->failure_told = true;
-  MaybeIdle(s);
+void Streams::NoteReported(StreamCore* s) {
+  s->failure_reported = true;
+  LeaveBusyIfIdle(s);
 }
 
 void Streams::Clear(StreamCore* s) {

@@ -69,10 +69,10 @@ class Streams {
     if (!s->busy) AddBusy(s);
   }
   // Takes `s` out of the list if it has neither work, waits nor a failure to
-  // tell, and ends its core if the stream was destroyed.
-  void MaybeIdle(StreamCore* s);
+  // report, and ends its core if the stream was destroyed.
+  void LeaveBusyIfIdle(StreamCore* s);
   // A call has returned the failure of `s`.
-  void NoteTold(StreamCore* s);
+  void NoteReported(StreamCore* s);
   // Takes `s`, whose work was thrown away by a reset, out of the list.
   void Clear(StreamCore* s);
 
