@@ -194,7 +194,7 @@ Content Maker::AValue(bool may_rise) {
 
 bool Maker::Offer(Step step) {
   step.thread = thread_;
-  if (!model_->Take(&step).ok) return false;
+  if (!model_->Execute(&step).ok) return false;
   program_.steps.push_back(std::move(step));
   return true;
 }
@@ -203,7 +203,7 @@ bool Maker::OfferOrdered(const Step& offered) {
   Step step = offered;
   step.thread = thread_;
   for (int i = 0; i < kTriesToOrder; ++i) {
-    const Verdict verdict = model_->Take(&step);
+    const Verdict verdict = model_->Execute(&step);
     if (verdict.ok) {
       program_.steps.push_back(std::move(step));
       return true;

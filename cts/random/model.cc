@@ -33,7 +33,7 @@ bool Model::AnyClosed() const {
   return false;
 }
 
-Verdict Model::Take(Step* s) {
+Verdict Model::Execute(Step* s) {
   Verdict verdict;
   verdict.why = WhyNot(*s);
   if (verdict.why != nullptr) return verdict;
@@ -334,7 +334,7 @@ Program Repaired(const Program& program, const Limits& limits) {
   repaired.steps.clear();
   Model model(program, limits);
   for (Step step : program.steps) {
-    if (model.Take(&step).ok) repaired.steps.push_back(std::move(step));
+    if (model.Execute(&step).ok) repaired.steps.push_back(std::move(step));
   }
   return repaired;
 }

@@ -4,7 +4,7 @@
 //
 //   Model model(program, limits);
 //   for (Step& step : program.steps) {
-//     const Verdict v = model.Take(&step);
+//     const Verdict v = model.Execute(&step);
 //     if (!v.ok) std::puts(v.why);
 //   }
 //
@@ -54,9 +54,9 @@ class Model {
   // `program` gives the tables and must outlive the model.
   Model(const Program& program, const Limits& limits);
 
-  // Takes the step, and fills in what it must read.  An illegal step changes
+  // Executes the step, and fills in what it must read.  An illegal step changes
   // nothing.
-  Verdict Take(Step* step);
+  Verdict Execute(Step* step);
 
   // ---- What the generator looks at.
 

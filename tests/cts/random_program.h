@@ -203,7 +203,7 @@ class ByHand {
     return step;
   }
   std::string Take(Step step) {
-    const Verdict verdict = model_->Take(&step);
+    const Verdict verdict = model_->Execute(&step);
     if (!verdict.ok) return verdict.why;
     program_.steps.push_back(std::move(step));
     return "";
