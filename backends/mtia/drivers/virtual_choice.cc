@@ -183,18 +183,6 @@ Pick VirtualChoice::ChooseHardware(HostThread* me, Until until) {
   return pick;
 }
 
-bool VirtualChoice::HeadGoesFirst(HostThread* me, StreamCore* head) {
-  const bool steps = head->when <= TimeOf(me);
-  uint32_t index = steps ? 1 : 0;
-  if (last_host_ != me || heads_->by_age().size() > 1) {
-    hosts_.assign(1, me);
-    index =
-        IndexOf(steps ? Pick{nullptr, head, false} : Pick{me, nullptr, false});
-  }
-  g_machine->decisions.Choose(ChoiceKind::kSchedule, UINT32_MAX, index);
-  return steps;
-}
-
 // ---- the others ----
 
 Pick VirtualChoice::Prefer(HostThread* me) {

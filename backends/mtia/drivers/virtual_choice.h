@@ -9,6 +9,7 @@
 
 #include "backends/mtia/drivers/flag_timeouts.h"
 #include "backends/mtia/drivers/ready_heads.h"
+#include "backends/mtia/engine/machine.h"
 #include "backends/mtia/engine/op.h"
 
 namespace devrt::mtia {
@@ -58,10 +59,21 @@ class VirtualChoice {
   // on.
   Pick Choose(HostThread* me, bool able, Until until);
 
-  // For hw, while `me` is the only host thread that can go on: makes the
-  // decision of Choose between `me` and `head`, the first head by time.
-  // Returns true if `head` moves.
-  bool HeadGoesFirst(HostThread* me, StreamCore* head);
+  // For hw, while `me` is the only host thread that can go on.  Inline, since
+  // each call of the table comes here.
+  void SetOnlyHost(HostThread* me) { hosts_.assign(1, me); }
+  // Makes the decision of Choose between `me` and `head`, the first head by
+  // time.  Returns true if `head` moves.
+  bool HeadGoesFirst(HostThread* me, StreamCore* head) {
+    const bool steps = head->when <= TimeOf(me);
+    uint32_t index = steps ? 1 : 0;
+    if (last_host_ != me || heads_->by_age().size() > 1) {
+      index = IndexOf(steps ? Pick{nullptr, head, false}
+                            : Pick{me, nullptr, false});
+    }
+    g_machine->decisions.Choose(ChoiceKind::kSchedule, UINT32_MAX, index);
+    return steps;
+  }
 
  private:
   void CollectHosts(HostThread* me, bool able);

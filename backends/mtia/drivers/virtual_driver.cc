@@ -224,6 +224,7 @@ bool VirtualDriver::DecideAlone(HostThread* me) {
       g_machine->config.step_limit != 0) {
     return false;
   }
+  choice_.SetOnlyHost(me);
   while (!heads_.by_time().empty()) {
     StreamCore* const head = heads_.by_time().top();
     if (!ReadyHeads::Runnable(head)) return false;

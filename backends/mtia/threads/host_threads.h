@@ -18,8 +18,8 @@ inline thread_local HostThread* t_host
 // at their end.
 class HostThreads {
  public:
+  Baton baton{&list};  // the first member, for each call of the table uses it
   ThreadList list;
-  Baton baton{&list};
 
   // The calling thread.  It joins the machine at its first call.
   HostThread* Me() {
