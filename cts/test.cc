@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cts/clock.h"
-#include "cts/reach.h"
+#include "cts/legal_outcomes.h"
 
 namespace devrt::cts {
 namespace {

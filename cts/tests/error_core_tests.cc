@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
 #include "cts/core_objects.h"
-#include "cts/lost.h"
+#include "cts/lost_device.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -23,7 +23,7 @@ void MayDie(Test& t) {
 }
 
 Stream& NewStream(Test& t, size_t device = 0) {
-  return Lost<Stream>(
+  return NeverDestroyed<Stream>(
       t.Require(Stream::Create(t.cpp_device(device)), "Stream::Create"));
 }
 
@@ -56,7 +56,7 @@ void FirstOfTwo(Test& t) {
   MayDie(t);
   const Stream& s = NewStream(t);
   {
-    Gate& gate = Lost<Gate>(t);
+    Gate& gate = NeverDestroyed<Gate>(t);
     gate.Hold(s);
     t.Ok(CommitFault(s, FaultForm::kAssert), "CommitFault");
     t.Ok(CommitFault(s, FaultForm::kTrap), "CommitFault");
@@ -75,11 +75,11 @@ void FirstOfTwo(Test& t) {
 // Each kind of call may be the first to report the fault.
 void EveryLaterCall(Test& t) {
   const Device device = t.cpp_device();
-  const CoreBlock& x = Lost<CoreBlock>(t, device, uint64_t{64});
-  const CoreBlock& y = Lost<CoreBlock>(t, device, uint64_t{64});
+  const CoreBlock& x = NeverDestroyed<CoreBlock>(t, device, uint64_t{64});
+  const CoreBlock& y = NeverDestroyed<CoreBlock>(t, device, uint64_t{64});
   const Stream& s = NewStream(t);
   const Event& e =
-      Lost<Event>(t.Require(Event::Create(device), "Event::Create"));
+      NeverDestroyed<Event>(t.Require(Event::Create(device), "Event::Create"));
   t.Ok(e.Record(s), "Record");
   const absl::Status first = Fault(t);
   const std::string want = absl::StrCat("device ", device.name(),
@@ -220,7 +220,8 @@ void OtherDevices(Test& t) {
 // The first call that may report a fault is a blocking copy behind it.
 void BlockingCopyIsFirst(Test& t) {
   MayDie(t);
-  const CoreBlock& x = Lost<CoreBlock>(t, t.cpp_device(), uint64_t{64});
+  const CoreBlock& x =
+      NeverDestroyed<CoreBlock>(t, t.cpp_device(), uint64_t{64});
   const Stream& s = NewStream(t);
   std::vector<uint8_t> host(64, 9);
   t.Ok(CommitFault(s, FaultForm::kNullWrite), "CommitFault");

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
 #include "cts/core_objects.h"
-#include "cts/lost.h"
+#include "cts/lost_device.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -92,8 +92,9 @@ void StickyInjections(Test& t) {
   for (const NativeCode& native : kSticky) {
     for (const bool late : {true, false}) {
       Reset(t);
-      const RawStream& s = Lost<RawStream>(t, t.device());
-      const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{100});
+      const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+      const DeviceBlock& x =
+          NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{100});
       Inject(t,
              late ? SimulatedFault::Kind::kKernel : SimulatedFault::Kind::kApi,
              native.number, late ? "fill" : "fill_async");
@@ -115,10 +116,11 @@ void NthOperation(Test& t) {
   Sim(t);
   for (uint32_t nth = 1; nth <= 4; ++nth) {
     Reset(t);
-    const RawStream& s = Lost<RawStream>(t, t.device());
-    const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{100});
+    const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+    const DeviceBlock& x =
+        NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{100});
     Inject(t, SimulatedFault::Kind::kKernel, 700, "fill", nth);
-    Gate& gate = Lost<Gate>(t);
+    Gate& gate = NeverDestroyed<Gate>(t);
     gate.Hold(s);
     for (uint32_t value = 1; value <= 4; ++value) {
       t.Require(Fill(t, s, x, value), "fill");
@@ -139,9 +141,10 @@ void NthOperation(Test& t) {
 void LostAtOnce(Test& t) {
   Sim(t);
   Reset(t);
-  const RawStream& s = Lost<RawStream>(t, t.device());
-  const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{100});
-  Gate& gate = Lost<Gate>(t);
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+  const DeviceBlock& x =
+      NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{100});
+  Gate& gate = NeverDestroyed<Gate>(t);
   gate.Hold(s);
   t.Require(Fill(t, s, x, 1), "fill");
   Inject(t, SimulatedFault::Kind::kLost, 719);
@@ -164,9 +167,10 @@ void FirstCalls(Test& t) {
   for (int call = 0; call < 8; ++call) {
     Reset(t);
     Machine& m = t.machine();
-    const RawStream& s = Lost<RawStream>(t, t.device());
-    const RawEvent& e = Lost<RawEvent>(t, t.device());
-    const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{64});
+    const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+    const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device());
+    const DeviceBlock& x =
+        NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{64});
     Inject(t, SimulatedFault::Kind::kLost, 700);
     uint32_t done = 0;
     void* memory = nullptr;
@@ -202,8 +206,8 @@ void FirstCalls(Test& t) {
 void ScopeProcess(Test& t) {
   Sim(t);
   Reset(t, "process");
-  const RawStream& other = Lost<RawStream>(t, t.device(1));
-  const RawStream& s = Lost<RawStream>(t, t.device(0));
+  const RawStream& other = NeverDestroyed<RawStream>(t, t.device(1));
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device(0));
   CommitFault(t, s);
   t.Code(SyncOf(t, s), DEVRT_INTERNAL, "the stream that faulted");
   t.Code(SyncOf(t, other), DEVRT_INTERNAL,
@@ -216,8 +220,8 @@ void ScopeProcess(Test& t) {
 void ScopeProcessThroughCore(Test& t) {
   Sim(t);
   Reset(t, "process");
-  const Stream& s =
-      Lost<Stream>(t.Require(Stream::Create(t.cpp_device()), "Create"));
+  const Stream& s = NeverDestroyed<Stream>(
+      t.Require(Stream::Create(t.cpp_device()), "Create"));
   t.Ok(CommitFault(s, FaultForm::kTrap), "CommitFault");
   const absl::Status first = s.Synchronize();
   t.Code(first, DEVRT_INTERNAL, "the stream that faulted",
@@ -231,7 +235,7 @@ void ScopeProcessThroughCore(Test& t) {
 void DeliveryAbort(Test& t) {
   Sim(t);
   Reset(t, "device", "abort");
-  const RawStream& s = Lost<RawStream>(t, t.device());
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
   t.MayDie();
   CommitFault(t, s);
   (void)SyncOf(t, s);

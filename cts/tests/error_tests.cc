@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
-#include "cts/lost.h"
+#include "cts/lost_device.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -18,7 +18,7 @@ using Ops = devrt_ops_v0;
 
 // A stream of the first device on which a kernel faults.
 RawStream& Faulty(Test& t, uint32_t form = DEVRT_FAULT_NULL_WRITE) {
-  RawStream& s = Lost<RawStream>(t, t.device());
+  RawStream& s = NeverDestroyed<RawStream>(t, t.device());
   CommitFault(t, s, form);
   return s;
 }
@@ -41,8 +41,8 @@ void FormIsReported(Test& t) {
 }
 
 void EventSync(Test& t) {
-  RawStream& s = Lost<RawStream>(t, t.device());
-  const RawEvent& e = Lost<RawEvent>(t, t.device());
+  RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device());
   CommitFault(t, s);
   const Result recorded =
       t.machine().Call<&Ops::event_record>(e.handle(), s.handle());
@@ -72,8 +72,8 @@ void QueryOf(Test& t) {
 }
 
 void EventQuery(Test& t) {
-  const RawStream& s = Lost<RawStream>(t, t.device());
-  const RawEvent& e = Lost<RawEvent>(t, t.device());
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device());
   CommitFault(t, s);
   Result result = t.machine().Call<&Ops::event_record>(e.handle(), s.handle());
   uint32_t done = 0;
@@ -88,9 +88,11 @@ void EventQuery(Test& t) {
 }
 
 void WorkBeforeIsDone(Test& t) {
-  const HostBlock& host = Lost<HostBlock>(t, t.device(), uint64_t{500});
-  const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{500});
-  const RawStream& s = Lost<RawStream>(t, t.device());
+  const HostBlock& host =
+      NeverDestroyed<HostBlock>(t, t.device(), uint64_t{500});
+  const DeviceBlock& x =
+      NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{500});
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
   s.Fill(x.ptr(), 4, 500);
   s.Copy(host.ptr(), x.ptr(), 500, DEVRT_COPY_D2H);
   s.Sync();
@@ -99,8 +101,10 @@ void WorkBeforeIsDone(Test& t) {
 }
 
 void WorkBehindIsNot(Test& t) {
-  const HostBlock& host = Lost<HostBlock>(t, t.device(), uint64_t{500});
-  const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{500});
+  const HostBlock& host =
+      NeverDestroyed<HostBlock>(t, t.device(), uint64_t{500});
+  const DeviceBlock& x =
+      NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{500});
   // Before the fault, so that a copy that runs changes the bytes.
   std::fill_n(host.ptr(), 500, uint8_t{9});
   const RawStream& s = Faulty(t);
@@ -119,11 +123,11 @@ void WorkBehindIsNot(Test& t) {
 void IsRemembered(Test& t) {
   Machine& m = t.machine();
   const uint32_t device = t.device();
-  const RawEvent& e = Lost<RawEvent>(t, device);
-  const DeviceBlock& x = Lost<DeviceBlock>(t, device, uint64_t{64});
-  const DeviceBlock& y = Lost<DeviceBlock>(t, device, uint64_t{64});
-  const RawStream& other = Lost<RawStream>(t, device);
-  const RawStream& bad = Lost<RawStream>(t, device);
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, device);
+  const DeviceBlock& x = NeverDestroyed<DeviceBlock>(t, device, uint64_t{64});
+  const DeviceBlock& y = NeverDestroyed<DeviceBlock>(t, device, uint64_t{64});
+  const RawStream& other = NeverDestroyed<RawStream>(t, device);
+  const RawStream& bad = NeverDestroyed<RawStream>(t, device);
   e.Record(bad);  // a wait needs a recorded event
   CommitFault(t, bad);
   const Result first = Learn(t, bad);
@@ -165,7 +169,7 @@ void IsRemembered(Test& t) {
 // Threads that have not seen the fault get the error, too, and again.
 void ByAllThreads(Test& t) {
   Machine& m = t.machine();
-  const RawStream& other = Lost<RawStream>(t, t.device());
+  const RawStream& other = NeverDestroyed<RawStream>(t, t.device());
   const Result first = Fault(t);
   Threads threads;
   for (int i = 0; i < 3; ++i) {
@@ -191,12 +195,14 @@ void SimulatorsGiveUp(Test& t) {
     t.Skip("the core answers for a backend that is no simulator");
   }
   Machine& m = t.machine();
-  RawStream& s = Lost<RawStream>(t, t.device());
-  RawEvent& e = Lost<RawEvent>(t, t.device());
-  RawEvent& recorded = Lost<RawEvent>(t, t.device());
+  RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+  RawEvent& e = NeverDestroyed<RawEvent>(t, t.device());
+  RawEvent& recorded = NeverDestroyed<RawEvent>(t, t.device());
   recorded.Record(s);
-  const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(), uint64_t{64});
-  const HostBlock& host = Lost<HostBlock>(t, t.device(), uint64_t{64});
+  const DeviceBlock& x =
+      NeverDestroyed<DeviceBlock>(t, t.device(), uint64_t{64});
+  const HostBlock& host =
+      NeverDestroyed<HostBlock>(t, t.device(), uint64_t{64});
   (void)Fault(t);
   t.Ok(e.Destroy(), "event_destroy after a fault");
   t.Ok(recorded.Destroy(), "event_destroy of a recorded event");
@@ -212,7 +218,7 @@ void SimulatorsGiveUp(Test& t) {
 }
 
 void OtherDevices(Test& t) {
-  const RawStream& before = Lost<RawStream>(t, t.device(1));
+  const RawStream& before = NeverDestroyed<RawStream>(t, t.device(1));
   const Result first = Fault(t);
   if (FaultsStayWithTheirDevice(t)) {
     t.Ok(SyncOf(t, before), "a stream of another device");
@@ -226,11 +232,12 @@ void OtherDevices(Test& t) {
 
 // An error of work that device 1 waits for is not an error of device 1.
 void WaitingDevice(Test& t) {
-  const DeviceBlock& x = Lost<DeviceBlock>(t, t.device(1), uint64_t{100});
-  const RawStream& s = Lost<RawStream>(t, t.device(0));
-  const RawStream& waits = Lost<RawStream>(t, t.device(1));
-  const RawEvent& e = Lost<RawEvent>(t, t.device(0));
-  Gate& gate = Lost<Gate>(t);
+  const DeviceBlock& x =
+      NeverDestroyed<DeviceBlock>(t, t.device(1), uint64_t{100});
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device(0));
+  const RawStream& waits = NeverDestroyed<RawStream>(t, t.device(1));
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device(0));
+  Gate& gate = NeverDestroyed<Gate>(t);
   gate.Hold(s);
   CommitFault(t, s);
   e.Record(s);
@@ -279,11 +286,11 @@ void ExpectReleased(Test& t, const RawStream& held, const RawEvent& e,
 
 // The threads wait for work that is queued behind the fault.
 void BlockedThreads(Test& t) {
-  const RawStream& held = Lost<RawStream>(t, t.device());
-  const RawStream& bad = Lost<RawStream>(t, t.device());
-  const RawEvent& behind = Lost<RawEvent>(t, t.device());
-  const RawEvent& e = Lost<RawEvent>(t, t.device());
-  Gate& gate = Lost<Gate>(t);
+  const RawStream& held = NeverDestroyed<RawStream>(t, t.device());
+  const RawStream& bad = NeverDestroyed<RawStream>(t, t.device());
+  const RawEvent& behind = NeverDestroyed<RawEvent>(t, t.device());
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device());
+  Gate& gate = NeverDestroyed<Gate>(t);
   gate.Hold(bad);
   CommitFault(t, bad);
   behind.Record(bad);
@@ -298,9 +305,9 @@ void BlockedThreads(Test& t) {
 // The threads wait for a running kernel.  A device need not end it; a simulator
 // does.
 void BlockedByAKernel(Test& t) {
-  const RawStream& held = Lost<RawStream>(t, t.device());
-  const RawStream& bad = Lost<RawStream>(t, t.device());
-  const RawEvent& e = Lost<RawEvent>(t, t.device());
+  const RawStream& held = NeverDestroyed<RawStream>(t, t.device());
+  const RawStream& bad = NeverDestroyed<RawStream>(t, t.device());
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device());
   HoldForEver(t, held);
   e.Record(held);
   ExpectReleased(t, held, e, [&] {
@@ -311,8 +318,8 @@ void BlockedByAKernel(Test& t) {
 
 void PendingHostFunctions(Test& t) {
   static std::atomic<int> calls{0}, errors{0};
-  const RawStream& s = Lost<RawStream>(t, t.device());
-  Gate& gate = Lost<Gate>(t);
+  const RawStream& s = NeverDestroyed<RawStream>(t, t.device());
+  Gate& gate = NeverDestroyed<Gate>(t);
   gate.Hold(s);
   CommitFault(t, s);
   for (int i = 0; i < 3; ++i) {

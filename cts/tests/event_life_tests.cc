@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 
@@ -21,7 +21,7 @@ void KeepsItsWaits(Test& t, uint32_t flags) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device());
     RawEvent e(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
     b.Wait(e);
@@ -53,7 +53,7 @@ void DestroyedEventLeavesNoTrace(Test& t) {
     t.Ok(old.Destroy(), "destruction of a pending event");
     const RawEvent e(t, t.device());
     t.Expect(e.Query(), "a new event was never recorded");
-    Held held(t, b);
+    HeldStream held(t, b);
     e.Record(b);
     t.Expect(!c.Query(), "a new event does not end waits for a former one");
     first.Open();
@@ -71,7 +71,7 @@ void RecordOnLegacy(Test& t, uint32_t flags) {
     const RawStream legacy = Legacy(t);
     const RawStream b(t, t.device());
     const RawEvent e(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(legacy);
     b.Wait(e);
     held.Blocks(e, "a record on the legacy stream covers blocking streams");
@@ -91,7 +91,7 @@ void RecordAcrossDevices(Test& t, uint32_t flags) {
   const RawEvent pending(t, t.device(0), flags);
   done.Record(a);
   done.Sync();
-  Held held(t, a);
+  HeldStream held(t, a);
   Gate other_gate(t);
   other_gate.Hold(other);
   pending.Record(a);
@@ -133,7 +133,7 @@ void WaitAcross(Test& t, uint32_t flags) {
     const HostBlock between(t, t.device(0), kSize);
     const RawStream a(t, t.device(0)), b(t, t.device(1));
     const RawEvent e(t, t.device(0), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     a.Copy(between.ptr(), x.ptr(), x.size(), DEVRT_COPY_D2H);
     e.Record(a);
@@ -157,7 +157,7 @@ void WithAnyCurrentDevice(Test& t, uint32_t flags) {
   t.Require(m.Call<&Ops::context_enter>(t.device(0), &before),
             "making device 0 current");
   {
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     held.Blocks(e, "an event of a device that is not current can be queried");
     held.Open();

@@ -3,7 +3,7 @@
 // Events: what a record captures, and how queries, waits and synchronisation
 // use the capture.  Destruction and devices: event_life_tests.cc.
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -32,7 +32,7 @@ void RecordCoversEarlierWork(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
     const RawEvent e(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     held.Blocks(e, "an event behind the only operation of a stream is pending");
     held.Open();
@@ -48,7 +48,7 @@ void RecordCoversTheLastOperation(Test& t, uint32_t flags) {
     const RawStream a(t, t.device());
     const RawEvent e(t, t.device(), flags);
     for (int i = 0; i < 3; ++i) a.Fill(x.ptr(), 1, x.size());
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     held.Blocks(e, "an event behind three fills and a held kernel is pending");
   });
@@ -61,7 +61,7 @@ void RecordCoversNoLaterWork(Test& t, uint32_t flags) {
     const RawEvent e(t, t.device(), flags);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
-    Held held(t, a);
+    HeldStream held(t, a);
     b.Wait(e);
     b.Fill(x.ptr(), 2, x.size());
     held.LetsPass(e, "an event does not wait for what was submitted later");
@@ -92,7 +92,7 @@ void RecordCoversPendingWaits(Test& t, uint32_t flags) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
     const RawEvent e1(t, t.device(), flags), e2(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     e1.Record(a);
     b.Wait(e1);
@@ -115,7 +115,7 @@ void RecordCoversEveryPendingWait(Test& t) {
       const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
       const RawEvent free(t, t.device()), held_one(t, t.device());
       const RawEvent e(t, t.device());
-      Held held(t, a);
+      HeldStream held(t, a);
       held_one.Record(a);
       c.Fill(x.ptr(), 1, x.size());
       free.Record(c);
@@ -133,7 +133,7 @@ void RecordCoversPendingWaitsAcrossDevices(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device(0)), b(t, t.device(1)), c(t, t.device(0));
     const RawEvent e1(t, t.device(0)), e2(t, t.device(1));
-    Held held(t, a);
+    HeldStream held(t, a);
     e1.Record(a);
     b.Wait(e1);
     e2.Record(b);
@@ -155,7 +155,7 @@ void WaitKeepsItsCapture(Test& t, uint32_t flags) {
     b.Wait(e);
     b.Fill(x.ptr(), 2, kSize / 2);
     c.Wait(e);
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     c.Fill(x.ptr() + kSize / 2, 2, kSize / 2);
     held.Blocks(e, "the newest record counts for a query");
@@ -179,7 +179,7 @@ void QueuedWaitKeepsItsCapture(Test& t, uint32_t flags) {
     e.Record(a);
     b.Wait(e);
     b.Fill(x.ptr(), 2, x.size());
-    Held held(t, c);
+    HeldStream held(t, c);
     e.Record(c);
     start.Open();
     held.LetsPass(b, "a wait has the capture of its call, not of its turn");
@@ -192,7 +192,7 @@ void WaitKeepsAPendingCapture(Test& t, uint32_t flags) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device()), c(t, t.device());
     const RawEvent e(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
     b.Wait(e);
@@ -216,7 +216,7 @@ void OldRecordDoesNotComplete(Test& t, uint32_t flags) {
     Gate older(t);
     older.Hold(a);
     e.Record(a);
-    Held newer(t, b);
+    HeldStream newer(t, b);
     e.Record(b);
     c.Wait(e);
     older.Open();
@@ -231,7 +231,7 @@ void ThreeCallSequence(Test& t, uint32_t flags) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     b.Wait(e);
     e.Record(b);
@@ -254,7 +254,7 @@ void WaitBeforeTheRecord(Test& t, uint32_t flags) {
     done.Sync();
     b.Wait(fresh);
     b.Wait(done);
-    Held held(t, a);
+    HeldStream held(t, a);
     fresh.Record(a);
     done.Record(a);
     b.Fill(y.ptr(), 1, y.size());
@@ -267,7 +267,7 @@ void WaitOrders(Test& t, uint32_t flags) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device(), flags);
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
     b.Wait(e);
@@ -290,7 +290,7 @@ void WaitDelaysNoEarlierWork(Test& t, uint32_t flags) {
     start.Hold(b);
     b.Fill(x.ptr(), 1, x.size());
     before.Record(b);
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     b.Wait(e);
     b.Fill(x.ptr(), 2, x.size());
@@ -310,7 +310,7 @@ void SyncDoesNotWaitForLaterWork(Test& t, uint32_t flags) {
     a.Delay(100'000);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Sync();
     held.StillHolds("a synchronisation does not wait for later work");
     t.Expect(e.Query(), "the event is complete");

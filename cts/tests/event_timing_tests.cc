@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -185,7 +185,7 @@ void DevicesBeforeCompletion(Test& t) {
   const RawEvent late(t, t.device(0), kTiming), done(t, t.device(1), kTiming);
   done.Record(b);
   done.Sync();
-  Held held(t, a);
+  HeldStream held(t, a);
   late.Record(a);
   Refuses(t, late, done, DEVRT_INVALID_ARGUMENT,
           "a pending begin of another device");
@@ -203,7 +203,7 @@ void CompletionOf(Test& t, uint32_t more_flags) {
     const RawEvent never(t, t.device(), timing);
     done.Record(a);
     done.Sync();
-    Held held(t, a);
+    HeldStream held(t, a);
     late.Record(a);
     plain.Record(a);
     Refuses(t, done, late, DEVRT_FAILED_PRECONDITION, "a pending end");
@@ -235,7 +235,7 @@ void NeedsCompletionOfTheNewestRecord(Test& t) {
   end.Record(a);
   end.Sync();
   t.Expect(Elapsed(t, begin, end) >= 0, "both records are complete");
-  Held held(t, a);
+  HeldStream held(t, a);
   end.Record(a);
   Refuses(t, begin, end, DEVRT_FAILED_PRECONDITION, "a newer record pending");
 }

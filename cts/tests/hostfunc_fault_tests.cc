@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
-#include "cts/lost.h"
+#include "cts/lost_device.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -284,10 +284,10 @@ void CalledOnceOnEveryStream(Test& t) {
 // Work that waits for a lost device does not run.  One call that waits for this
 // work reports the error, although its own device is healthy.
 void CalledOnceOnAWaitingDevice(Test& t) {
-  const RawStream& bad = Lost<RawStream>(t, t.device(0));
-  const RawStream& waits = Lost<RawStream>(t, t.device(1));
-  const RawEvent& e = Lost<RawEvent>(t, t.device(0));
-  Gate& gate = Lost<Gate>(t);
+  const RawStream& bad = NeverDestroyed<RawStream>(t, t.device(0));
+  const RawStream& waits = NeverDestroyed<RawStream>(t, t.device(1));
+  const RawEvent& e = NeverDestroyed<RawEvent>(t, t.device(0));
+  Gate& gate = NeverDestroyed<Gate>(t);
   gate.Hold(bad);
   CommitFault(t, bad);
   e.Record(bad);

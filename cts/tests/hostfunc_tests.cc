@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -116,7 +116,7 @@ void RunsAfterEarlierWork(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
     const Counter counter = NewCounter();
-    Held held(t, a);
+    HeldStream held(t, a);
     Count(a, counter);
     held.Blocks(a, "a stream whose function has not run is not idle");
     t.Equal(counter->load(), 0, "calls before the work before it is over");
@@ -132,7 +132,7 @@ void RunsAfterAWait(Test& t) {
     const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device());
     const Counter counter = NewCounter();
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     b.Wait(e);
     Count(b, counter);

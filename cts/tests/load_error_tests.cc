@@ -23,7 +23,7 @@ class Untouched {
  public:
   Untouched() { std::memset(bytes_, kMark, sizeof bytes_); }
   T* get() { return reinterpret_cast<T*>(bytes_); }
-  bool Held() const {
+  bool HeldStream() const {
     for (const unsigned char byte : bytes_) {
       if (byte != kMark) return false;
     }
@@ -41,7 +41,7 @@ Result FailsAndKeeps(Test& t, const std::string& call, Args... args) {
   Untouched<Out> out;
   const Result result = t.machine().Call<kSlot>(args..., out.get());
   t.Expect(!result.ok(), call + " is refused");
-  t.Expect(out.Held(), call + " leaves its out-parameter as it was");
+  t.Expect(out.HeldStream(), call + " leaves its out-parameter as it was");
   return result;
 }
 
@@ -74,7 +74,7 @@ void TryOrdinal(Test& t, uint32_t none) {
   Untouched<uint64_t> free, total;
   t.Code(m.Call<&Ops::mem_info>(none, free.get(), total.get()),
          DEVRT_INVALID_ARGUMENT, "mem_info" + on);
-  t.Expect(free.Held() && total.Held(),
+  t.Expect(free.HeldStream() && total.HeldStream(),
            "mem_info" + on + " leaves its out-parameters as they were");
   RefusesAndKeeps<&Ops::alloc, void*>(t, "alloc" + on, none, uint64_t{4096},
                                       uint64_t{0});

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
-#include "cts/held.h"
-#include "cts/lost.h"
+#include "cts/held_stream.h"
+#include "cts/lost_device.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -50,7 +50,7 @@ void LivesInItsStream(Test& t) {
     const HostBlock one(t, device, kSize), two(t, device, kSize);
     const RawStream s(t, device);
     {
-      Held held(t, s);
+      HeldStream held(t, s);
       uint8_t* const first = Alloc(t, s, kSize);
       s.Fill(first, 1, kSize);
       s.Copy(one.ptr(), first, kSize, DEVRT_COPY_D2H);
@@ -75,7 +75,7 @@ void OthersByOrder(Test& t) {
   const RawEvent made(t, t.device()), used(t, t.device());
   uint8_t* ptr = nullptr;
   {
-    Held held(t, a);
+    HeldStream held(t, a);
     ptr = Alloc(t, a, kSize);
     made.Record(a);
     b.Wait(made);
@@ -140,7 +140,7 @@ void AlignmentIsKept(Test& t) {
 void AStreamReusesWhatItFreed(Test& t) {
   const uint64_t size = FreeBytes(t, t.device()) / 8 * 5;
   const RawStream s(t, t.device());
-  Held held(t, s);
+  HeldStream held(t, s);
   for (int i = 0; i < 5; ++i) {
     uint8_t* const ptr = Alloc(t, s, size);
     s.Fill(ptr, 1, 1000);
@@ -176,7 +176,7 @@ void OutOfMemoryIsLocal(Test& t) {
   const uint64_t before = FreeBytes(t, t.device());
   int mark = 0;
   {
-    Held held(t, s);
+    HeldStream held(t, s);
     uint8_t* const pending = Alloc(t, s, kSize);
     Dealloc(t, s, pending, kSize);
     const uint64_t with = FreeBytes(t, t.device());
@@ -292,8 +292,8 @@ void ExpectFound(Test& t, const Result& submitted, const RawStream& s,
 }
 
 void UseBeforeTheAllocation(Test& t) {
-  RawStream& a = Lost<RawStream>(t, t.device());
-  RawStream& b = Lost<RawStream>(t, t.device());
+  RawStream& a = NeverDestroyed<RawStream>(t, t.device());
+  RawStream& b = NeverDestroyed<RawStream>(t, t.device());
   HoldForEver(t, a);
   uint8_t* const ptr = Alloc(t, a, kSize);
   ExpectFound(t, TryFill(t, b, ptr), b,
@@ -301,8 +301,8 @@ void UseBeforeTheAllocation(Test& t) {
 }
 
 void UseAfterTheFree(Test& t) {
-  RawStream& a = Lost<RawStream>(t, t.device());
-  RawStream& b = Lost<RawStream>(t, t.device());
+  RawStream& a = NeverDestroyed<RawStream>(t, t.device());
+  RawStream& b = NeverDestroyed<RawStream>(t, t.device());
   uint8_t* const ptr = Alloc(t, a, kSize);
   a.Sync();
   HoldForEver(t, a);
@@ -312,11 +312,11 @@ void UseAfterTheFree(Test& t) {
 }
 
 void AFreeThatOvertakesAUse(Test& t) {
-  RawStream& a = Lost<RawStream>(t, t.device());
-  RawStream& b = Lost<RawStream>(t, t.device());
+  RawStream& a = NeverDestroyed<RawStream>(t, t.device());
+  RawStream& b = NeverDestroyed<RawStream>(t, t.device());
   uint8_t* const ptr = Alloc(t, a, kSize);
   a.Sync();
-  Gate& gate = Lost<Gate>(t);
+  Gate& gate = NeverDestroyed<Gate>(t);
   gate.Hold(b);
   t.Require(TryFill(t, b, ptr), "a fill");
   Dealloc(t, a, ptr, kSize);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -73,7 +73,7 @@ struct HeldChain {
   Test& t;
   const DeviceBlock x;
   const RawStream first, last;
-  Held held;
+  HeldStream held;
   Chain chain;
 
  private:
@@ -96,7 +96,7 @@ void LongChain(Test& t) {
   constexpr int kLinks = 300;
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     Chain chain(t, a);
     for (int i = 0; i < kLinks; ++i) chain.Add(t.device());
     held.Blocks(chain.end(), "an event at the end of 300 links is pending");
@@ -195,7 +195,7 @@ void OneEventAllTheWay(Test& t) {
     std::vector<RawStream> streams;
     for (int i = 0; i < 8; ++i) streams.emplace_back(t, t.device());
     const RawEvent e(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     e.Record(a);
     for (const RawStream& s : streams) {
       s.Wait(e);
@@ -217,7 +217,7 @@ void FanOutAndIn(Test& t) {
     const RawEvent start(t, t.device());
     std::vector<RawStream> middle;
     std::vector<RawEvent> ends;
-    Held held(t, first);
+    HeldStream held(t, first);
     first.Fill(x.ptr(), 1, x.size());
     start.Record(first);
     for (int i = 0; i < kMiddle; ++i) {
@@ -290,7 +290,7 @@ void ThroughTheLegacyRule(Test& t) {
     const RawStream blocking(t, t.device(), DEVRT_STREAM_BLOCKING);
     const RawStream legacy = Legacy(t);
     const RawEvent e1(t, t.device()), e2(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     e1.Record(a);
     blocking.Wait(e1);

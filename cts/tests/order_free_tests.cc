@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -54,7 +54,7 @@ void NonBlockingPassesNonBlocking(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     b.Fill(x.ptr(), 1, x.size());
     e.Record(b);
     held.LetsPass(b, "a non-blocking stream passes another");
@@ -85,7 +85,7 @@ void LegacyPassesNonBlocking(Test& t) {
     const RawStream blocking = Blocking(t);
     const RawEvent e(t, t.device());
     {
-      Held held(t, nb);
+      HeldStream held(t, nb);
       legacy.Fill(x.ptr(), 1, x.size());
       e.Record(legacy);
       blocking.Fill(x.ptr(), 2, x.size());
@@ -93,7 +93,7 @@ void LegacyPassesNonBlocking(Test& t) {
       held.LetsPass(blocking, "so does what comes after it");
     }
     {
-      Held held(t, legacy);
+      HeldStream held(t, legacy);
       nb.Fill(x.ptr(), 3, x.size());
       held.LetsPass(nb, "a non-blocking stream passes legacy work");
     }
@@ -113,7 +113,7 @@ void BlockingPassesBlocking(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a = Blocking(t), b = Blocking(t), legacy = Legacy(t);
     legacy.Fill(x.ptr(), 1, x.size());
-    Held held(t, a);
+    HeldStream held(t, a);
     b.Fill(x.ptr(), 1, x.size());
     held.LetsPass(b, "a blocking stream passes another one");
   });
@@ -151,7 +151,7 @@ void OtherDevicesPass(Test& t) {
     const RawStream l0 = Legacy(t, t.device(0)), l1 = Legacy(t, t.device(1)),
                     b(t, t.device(1));
     const RawStream blocking(t, t.device(1), DEVRT_STREAM_BLOCKING);
-    Held held(t, l0);
+    HeldStream held(t, l0);
     l1.Fill(y.ptr(), 1, y.size());
     b.Fill(y.ptr(), 1, y.size());
     blocking.Fill(y.ptr(), 1, y.size());

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -67,7 +67,7 @@ void LegacyComesAfterBlocking(Test& t) {
     const Operations operations(t);
     for (const auto& kind : operations.kinds()) {
       const RawStream s = Blocking(t), other = Blocking(t), legacy = Legacy(t);
-      Held held(t, s);
+      HeldStream held(t, s);
       const RawEvent e(t, t.device());
       kind.submit(legacy);
       e.Record(legacy);
@@ -87,7 +87,7 @@ void BlockingComesAfterLegacy(Test& t) {
     const Operations operations(t);
     for (const auto& kind : operations.kinds()) {
       const RawStream s = Blocking(t), legacy = Legacy(t);
-      Held held(t, legacy);
+      HeldStream held(t, legacy);
       const RawEvent e(t, t.device());
       kind.submit(s);
       e.Record(s);
@@ -143,7 +143,7 @@ void RecordAloneIsABarrier(Test& t) {
   t.InEverySchedule([&] {
     const RawStream s1 = Blocking(t), s2 = Blocking(t), legacy = Legacy(t);
     const RawEvent e(t, t.device()), seen(t, t.device());
-    Held held(t, s1);
+    HeldStream held(t, s1);
     e.Record(legacy);
     seen.Record(s2);
     held.Blocks(seen,
@@ -160,7 +160,7 @@ void WaitAloneIsABarrier(Test& t) {
     const RawStream s2 = Blocking(t), legacy = Legacy(t);
     const RawEvent e(t, t.device());
     {
-      Held held(t, free);
+      HeldStream held(t, free);
       e.Record(free);
       legacy.Wait(e);
       s2.Fill(x.ptr(), 1, x.size());
@@ -179,7 +179,7 @@ void LegacyComesAfterABareWait(Test& t) {
     const RawStream a(t, t.device());
     const RawStream s = Blocking(t), legacy = Legacy(t), s2 = Blocking(t);
     const RawEvent e(t, t.device()), seen(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, x.size());
     e.Record(a);
     s.Wait(e);
@@ -199,7 +199,7 @@ void RecordOnBlockingBehindLegacy(Test& t) {
   t.InEverySchedule([&] {
     const RawStream s = Blocking(t), legacy = Legacy(t), nb(t, t.device());
     const RawEvent e(t, t.device());
-    Held held(t, legacy);
+    HeldStream held(t, legacy);
     e.Record(s);
     nb.Wait(e);
     held.Blocks(e, "a bare record behind legacy work is pending");
@@ -216,13 +216,13 @@ void PerThreadBothWays(Test& t) {
     const RawStream mine = PerThread(t), legacy = Legacy(t);
     const RawEvent e(t, t.device()), f(t, t.device());
     {
-      Held held(t, mine);
+      HeldStream held(t, mine);
       e.Record(legacy);
       held.Blocks(e, "legacy work comes after a per-thread stream's");
     }
     legacy.Sync();
     {
-      Held held(t, legacy);
+      HeldStream held(t, legacy);
       f.Record(mine);
       held.Blocks(f, "a per-thread stream's work comes after legacy work");
     }
@@ -236,7 +236,7 @@ void PerThreadOfAnotherThread(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream legacy = Legacy(t), a(t, t.device());
     const RawEvent pending(t, t.device()), e(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     pending.Record(a);
     {
       Threads threads;
@@ -266,7 +266,7 @@ void SmallSourcesAreReadInOrder(Test& t) {
       writer.Fill(from.ptr(), 1, size);
       writer.Sync();
       reader.Sync();
-      Held held(t, writer);
+      HeldStream held(t, writer);
       writer.Copy(between.ptr(), from.ptr(), size, DEVRT_COPY_D2H);
       reader.Copy(to.ptr(), between.ptr(), size, DEVRT_COPY_H2D);
       held.Open();
@@ -307,7 +307,7 @@ void LegacyQueryCoversBlocking(Test& t) {
   t.InEverySchedule([&] {
     const RawStream s = Blocking(t), mine = PerThread(t), legacy = Legacy(t);
     for (const RawStream* const each : {&s, &mine}) {
-      Held held(t, *each);
+      HeldStream held(t, *each);
       held.Blocks(legacy,
                   "a query of the legacy stream covers blocking and "
                   "per-thread streams");
@@ -319,7 +319,7 @@ void LegacyRecordCoversPerThread(Test& t) {
   t.InEverySchedule([&] {
     const RawStream mine = PerThread(t), legacy = Legacy(t), nb(t, t.device());
     const RawEvent e(t, t.device());
-    Held held(t, mine);
+    HeldStream held(t, mine);
     e.Record(legacy);
     nb.Wait(e);
     held.Blocks(e, "a record on the legacy stream covers per-thread streams");
@@ -337,7 +337,7 @@ void LegacyRecordCoversEach(Test& t) {
       for (size_t i = 0; i < kStreams; ++i) streams.push_back(Blocking(t));
       const RawStream legacy = Legacy(t);
       const RawEvent e(t, t.device());
-      Held held(t, streams[late]);
+      HeldStream held(t, streams[late]);
       for (size_t i = 0; i < kStreams; ++i) streams[i].Fill(x.ptr() + i, 1, 1);
       e.Record(legacy);
       held.Blocks(e,
@@ -353,7 +353,7 @@ void DestroyedBlockingCounts(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device()), legacy = Legacy(t);
     const RawEvent pending(t, t.device()), e(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     pending.Record(a);
     {
       const RawStream s = Blocking(t);
@@ -378,7 +378,7 @@ void LegacyOfEachDevice(Test& t) {
                     s1 = Blocking(t, t.device(1));
     const RawEvent e0(t, t.device(0)), e1(t, t.device(1));
     const RawEvent other(t, t.device(1));
-    Held held(t, s0);
+    HeldStream held(t, s0);
     e0.Record(l0);
     e1.Record(l1);
     held.Blocks(e0, "the rule holds on device 0");
@@ -403,7 +403,7 @@ void ChainOverTwoLegacyStreams(Test& t) {
     const RawStream l1 = Legacy(t, t.device(1)), s1 = Blocking(t, t.device(1));
     const RawStream end(t, t.device(0));
     const RawEvent e0(t, t.device(0)), e1(t, t.device(1));
-    Held held(t, s0);
+    HeldStream held(t, s0);
     e0.Record(l0);
     l1.Wait(e0);
     e1.Record(s1);

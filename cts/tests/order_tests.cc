@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -83,7 +83,7 @@ void WaitOrdersEveryKind(Test& t) {
     for (const Kind& kind : kinds) {
       const RawStream a(t, t.device()), b(t, t.device());
       const RawEvent e(t, t.device());
-      Held held(t, a);
+      HeldStream held(t, a);
       e.Record(a);
       b.Wait(e);
       kind.submit(b);
@@ -107,7 +107,7 @@ void WaitsAddUp(Test& t) {
         producers.emplace_back(t, t.device());
         events.emplace_back(t, t.device());
       }
-      Held held(t, producers[late]);
+      HeldStream held(t, producers[late]);
       for (size_t i = 0; i < kProducers; ++i) {
         producers[i].Fill(x.ptr() + i * kSize / kProducers, 1,
                           kSize / kProducers);
@@ -133,7 +133,7 @@ void NewerCaptureOfOneStream(Test& t) {
       Gate first(t);
       first.Hold(a);
       older.Record(a);
-      Held held(t, a);
+      HeldStream held(t, a);
       newer.Record(a);
       b.Wait(newer_first ? newer : older);
       b.Wait(newer_first ? older : newer);
@@ -283,7 +283,7 @@ void EventsOutliveTheirStream(Test& t) {
     RawStream a(t, t.device());
     const RawStream b(t, t.device()), watched(t, t.device());
     const RawEvent e(t, t.device());
-    Held held(t, watched);
+    HeldStream held(t, watched);
     const RawEvent opened(t, t.device());
     opened.Record(watched);
     a.Wait(opened);
@@ -307,7 +307,7 @@ void EventsOutliveAnEmptyStream(Test& t) {
   t.InEverySchedule([&] {
     const RawStream a(t, t.device());
     const RawEvent e1(t, t.device()), e2(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     e1.Record(a);
     {
       const RawStream between(t, t.device());
@@ -330,7 +330,7 @@ void NewStreamIsNotTheOldOne(Test& t) {
       a.Sync();
     }
     const RawStream b(t, t.device());
-    Held held(t, b);
+    HeldStream held(t, b);
     other.Wait(e);
     held.LetsPass(e, "an event of a destroyed stream, complete, stays so");
     held.LetsPass(other, "and orders behind nothing of a stream made later");

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/catalog.h"
 #include "cts/core_objects.h"
-#include "cts/lost.h"
+#include "cts/lost_device.h"
 #include "cts/objects.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 
@@ -177,7 +177,7 @@ Result WriteFrom(Test& t, uint32_t a, const DeviceBlock& of_b) {
   const int64_t shape = 100;
   const devrt_tensor_v0 out = {of_b.ptr(), &shape, nullptr, 1, DEVRT_UINT8};
   const uint8_t value = 5;
-  const RawStream& s = Lost<RawStream>(t, a);
+  const RawStream& s = NeverDestroyed<RawStream>(t, a);
   const Result enqueued = t.machine().CallExtension(
       &devrt_elementwise_v0::fill, table, found->self, s.handle(), &out,
       static_cast<const void*>(&value));
@@ -185,7 +185,7 @@ Result WriteFrom(Test& t, uint32_t a, const DeviceBlock& of_b) {
 }
 
 void ExpectRefused(Test& t, uint32_t a, uint32_t b, const char* when) {
-  const DeviceBlock& block = Lost<DeviceBlock>(t, b, uint64_t{100});
+  const DeviceBlock& block = NeverDestroyed<DeviceBlock>(t, b, uint64_t{100});
   t.Code(WriteFrom(t, a, block), DEVRT_INTERNAL,
          absl::StrCat("a kernel that writes a peer's memory ", when));
   t.Code(t.machine().Call<&Ops::device_sync>(a), DEVRT_INTERNAL,
@@ -198,7 +198,7 @@ void ExpectRefused(Test& t, uint32_t a, uint32_t b, const char* when) {
 void WriteWithAccess(Test& t) {
   const auto [a, b] = Peers(t);
   t.Require(Enable(t, a, b), "enable");
-  const DeviceBlock& block = Lost<DeviceBlock>(t, b, uint64_t{100});
+  const DeviceBlock& block = NeverDestroyed<DeviceBlock>(t, b, uint64_t{100});
   t.Ok(WriteFrom(t, a, block), "a kernel that may write a peer's memory");
   t.Expect(block.Holds(5), "it has written");
 }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cts/api_block.h"
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 #include "cts/ordered_op.h"
 
@@ -115,7 +115,7 @@ void OneLegacyOperationIsABarrier(Test& t) {
       const RawStream a = Blocking(t), b = Blocking(t);
       OrderedOp op(t, kind, t.device());
       {
-        Held held(t, a);
+        HeldStream held(t, a);
         a.Fill(x.ptr(), 1, kSize);
         op.Enqueue(legacy);
         b.Copy(y.ptr(), x.ptr(), kSize, DEVRT_COPY_D2D);
@@ -136,7 +136,7 @@ void LegacyWaitIsABarrier(Test& t) {
     const RawStream legacy = Legacy(t), other(t, t.device());
     const RawStream a = Blocking(t), b = Blocking(t);
     const RawEvent e(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     a.Fill(x.ptr(), 1, kSize);
     other.Fill(y.ptr(), 2, kSize);
     e.Record(other);
@@ -159,7 +159,7 @@ void LegacyWaitHoldsBlockingStreams(Test& t) {
     const RawStream legacy = Legacy(t), other(t, t.device());
     const RawStream b = Blocking(t);
     const RawEvent e(t, t.device());
-    Held held(t, other);
+    HeldStream held(t, other);
     other.Fill(x.ptr(), 1, kSize);
     e.Record(other);
     legacy.Wait(e);
@@ -179,7 +179,7 @@ void WaitOfABlockingStreamCounts(Test& t) {
     const RawStream legacy = Legacy(t), other(t, t.device());
     const RawStream b = Blocking(t);
     const RawEvent e(t, t.device()), done(t, t.device());
-    Held held(t, other);
+    HeldStream held(t, other);
     other.Fill(x.ptr(), 1, kSize);
     e.Record(other);
     b.Wait(e);
@@ -199,7 +199,7 @@ void NonBlockingDoesNotWaitForLegacy(Test& t) {
   for (const uint32_t device : t.devices()) {
     const DeviceBlock x(t, device, kSize);
     const RawStream legacy = Legacy(t, device), s(t, device);
-    Held held(t, legacy);
+    HeldStream held(t, legacy);
     s.Fill(x.ptr(), 1, kSize);
     held.LetsPass(s, "a non-blocking stream does not wait for the legacy one");
   }
@@ -210,7 +210,7 @@ void LegacyDoesNotWaitForNonBlocking(Test& t) {
     const DeviceBlock x(t, device, kSize);
     const RawStream legacy = Legacy(t, device), s(t, device);
     const RawEvent done(t, device);
-    Held held(t, s);
+    HeldStream held(t, s);
     legacy.Fill(x.ptr(), 1, kSize);
     // Not a query of the stream, which may cover more (C21).
     done.Record(legacy);
@@ -280,7 +280,7 @@ void LegacyRecordOrdersThem(Test& t) {
 void BlockingStreamHoldsNoOther(Test& t) {
   const DeviceBlock x(t, t.device(), kSize);
   const RawStream a = Blocking(t), b = Blocking(t);
-  Held held(t, a);
+  HeldStream held(t, a);
   b.Fill(x.ptr(), 1, kSize);
   held.LetsPass(b, "a blocking stream does not wait for another one");
 }
@@ -293,7 +293,7 @@ void DevicesHaveTheirOwn(Test& t) {
     const RawStream here = RawStream::Default(t, t.device(0), kind);
     const RawStream there = RawStream::Default(t, t.device(1), kind);
     const RawStream blocking = Blocking(t, t.device(1));
-    Held held(t, here);
+    HeldStream held(t, here);
     there.Fill(x.ptr(), 1, 1);
     blocking.Fill(x.ptr() + 1, 1, 1);
     held.LetsPass(there, "the default stream of another device goes on");

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cts/catalog.h"
-#include "cts/held.h"
+#include "cts/held_stream.h"
 #include "cts/objects.h"
 
 namespace devrt::cts {
@@ -342,7 +342,7 @@ void PerThreadStreamsAreUnordered(Test& t) {
   t.InEverySchedule([&] {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream mine = PerThread(t);
-    Held held(t, mine);
+    HeldStream held(t, mine);
     Threads threads;
     threads.Start([&] {
       const RawStream theirs = PerThread(t);
@@ -378,7 +378,7 @@ void PerThreadWorkOutlivesTheThread(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const RawStream a(t, t.device());
     const RawEvent start(t, t.device()), end(t, t.device());
-    Held held(t, a);
+    HeldStream held(t, a);
     start.Record(a);
     Threads threads;
     threads.Start([&] {

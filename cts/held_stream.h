@@ -2,18 +2,18 @@
 //
 // Tests of order: one stream is held, and other streams are queried.
 //
-//   Held held(t, a);
+//   HeldStream held(t, a);
 //   e.Record(a);
 //   b.Wait(e);
 //   held.Blocks(b, "a stream that waits for the held one");
 //   held.LetsPass(c, "a stream that does not");
 //   held.Open();
 //
-// Declare a Held after the stream that it holds and after all memory, so that
+// Declare a HeldStream after the stream that it holds and after all memory, so that
 // it is destroyed first: freeing memory may wait for the device.
 
-#ifndef DEVRT_CTS_HELD_H_
-#define DEVRT_CTS_HELD_H_
+#ifndef DEVRT_CTS_HELD_STREAM_H_
+#define DEVRT_CTS_HELD_STREAM_H_
 
 #include <string_view>
 
@@ -21,11 +21,12 @@
 
 namespace devrt::cts {
 
-class Held {
+class HeldStream {
  public:
   // Work submitted to `stream` after this does not run before Open.  `stream`
   // must be alive when LetsPass or StillHolds is called.
-  Held(Test& t, const RawStream& stream) : t_(t), stream_(stream), gate_(t) {
+  HeldStream(Test& t, const RawStream& stream)
+      : t_(t), stream_(stream), gate_(t) {
     gate_.Hold(stream);
   }
 
@@ -66,4 +67,4 @@ class Held {
 
 }  // namespace devrt::cts
 
-#endif  // DEVRT_CTS_HELD_H_
+#endif  // DEVRT_CTS_HELD_STREAM_H_

@@ -3,12 +3,12 @@
 // Helpers for tests that lose a device (kOwnProcess).  The table does not say
 // what destroying an object of a lost device does, so these tests destroy none.
 //
-//   RawStream& s = Lost<RawStream>(t, t.device());
+//   RawStream& s = NeverDestroyed<RawStream>(t, t.device());
 //   CommitFault(t, s);
 //   t.Code(SyncOf(t, s), DEVRT_INTERNAL, "...");
 
-#ifndef DEVRT_CTS_LOST_H_
-#define DEVRT_CTS_LOST_H_
+#ifndef DEVRT_CTS_LOST_DEVICE_H_
+#define DEVRT_CTS_LOST_DEVICE_H_
 
 #include <deque>
 #include <utility>
@@ -19,7 +19,7 @@ namespace devrt::cts {
 
 // An object that is never destroyed.  Threads: the body's own.
 template <typename T, typename... Args>
-T& Lost(Args&&... args) {
+T& NeverDestroyed(Args&&... args) {
   static auto* const all = new std::deque<T>;
   return all->emplace_back(std::forward<Args>(args)...);
 }
@@ -78,4 +78,4 @@ inline void ExpectWorks(Test& t, uint32_t device, const char* what) {
 
 }  // namespace devrt::cts
 
-#endif  // DEVRT_CTS_LOST_H_
+#endif  // DEVRT_CTS_LOST_DEVICE_H_

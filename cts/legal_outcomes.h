@@ -3,8 +3,8 @@
 // Existential items: several outcomes of a program are legal, and a simulator
 // must be able to reach each of them.
 
-#ifndef DEVRT_CTS_REACH_H_
-#define DEVRT_CTS_REACH_H_
+#ifndef DEVRT_CTS_LEGAL_OUTCOMES_H_
+#define DEVRT_CTS_LEGAL_OUTCOMES_H_
 
 #include <functional>
 #include <string>
@@ -28,4 +28,4 @@ std::string CheckOutcome(const std::vector<std::string>& legal,
 
 }  // namespace devrt::cts
 
-#endif  // DEVRT_CTS_REACH_H_
+#endif  // DEVRT_CTS_LEGAL_OUTCOMES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cts/reach.h"
+#include "cts/legal_outcomes.h"
 
 #include <algorithm>
 #include <set>
