@@ -174,7 +174,7 @@ extern PyObject* g_core_module;
 // Tables of methods and attributes, each ended by an entry with a null name.
 extern PyMethodDef g_array_view_methods[];
 extern PyMethodDef g_array_copy_methods[];
-extern PyMethodDef g_array_order_methods[];
+extern PyMethodDef g_array_stream_methods[];
 extern PyMethodDef g_array_reduce_methods[];
 extern PyMethodDef g_array_host_methods[];
 extern PyMethodDef g_array_cai_methods[];

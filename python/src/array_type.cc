@@ -271,7 +271,7 @@ PyObject* MakeType() {
   static auto* getters = new std::vector<PyGetSetDef>;
   for (const PyMethodDef* table :
        {g_own_methods, g_array_view_methods, g_array_copy_methods,
-        g_array_order_methods, g_array_reduce_methods, g_array_host_methods,
+        g_array_stream_methods, g_array_reduce_methods, g_array_host_methods,
         g_array_cai_methods}) {
     Append(methods, table);
   }

@@ -78,7 +78,7 @@ PyObject* SetDeallocationStream(PyObject* self, PyObject* value) {
 
 }  // namespace
 
-PyMethodDef g_array_order_methods[] = {
+PyMethodDef g_array_stream_methods[] = {
     {"record_stream", RecordStream, METH_O,
      "record_stream($self, stream, /)\n"
      "--\n\n"
