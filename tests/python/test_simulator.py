@@ -195,6 +195,11 @@ def test_timeline_names_lines_of_the_program_alone():
     del a, b, x, y, z, total, both
 
 
+def boxes(picture):
+    root = xml.etree.ElementTree.fromstring(picture)
+    return [rect for group in root.iter(SVG + "g") for rect in group.iter(SVG + "rect")]
+
+
 def test_timeline_as_a_picture():
     simulator.enable_timeline()
     s = devrt.Stream("mtia:1")
@@ -205,13 +210,26 @@ def test_timeline_as_a_picture():
         simulator.timeline_svg(3)
     picture = simulator.timeline_svg("<two> & more")
     root = xml.etree.ElementTree.fromstring(picture)
-    boxes = [rect for group in root.iter(SVG + "g") for rect in group.iter(SVG + "rect")]
-    short, long = (float(box.get("width")) for box in boxes)
+    short, long = (float(box.get("width")) for box in boxes(picture))
     assert 1.9 < long / short < 2.1
     assert "<two> & more" in [text.text for text in root.iter(SVG + "text")]
     assert picture._repr_svg_() == picture
-    assert not list(xml.etree.ElementTree.fromstring(
-        simulator.timeline_svg(since=simulator.now() + 1)).iter(SVG + "g"))
+    del s
+
+
+def test_the_picture_begins_at_since():
+    simulator.enable_timeline()
+    s = devrt.Stream("mtia:1")
+    spin(1, s)
+    s.synchronize()
+    since = simulator.now()
+    spin(1, s)
+    s.synchronize()
+    assert len(boxes(simulator.timeline_svg())) == 2
+    assert len(boxes(simulator.timeline_svg(since=since))) == 1
+    empty = simulator.timeline_svg(since=simulator.now() + 1)
+    assert not boxes(empty)
+    assert "Took 0 ns" in empty and "enable_timeline" not in empty
     del s
 
 
@@ -251,11 +269,12 @@ def test_names_that_the_picture_cannot_have():
 def test_a_picture_without_operations_names_what_is_missing():
     simulator.enable_timeline(False)
     simulator.reset()
-    for title in ("", "mine"):
-        root = xml.etree.ElementTree.fromstring(simulator.timeline_svg(title))
-        texts = [text.text or "" for text in root.iter(SVG + "text")]
-        assert any(text.startswith(title) and "simulator.enable_timeline()" in text
-                   for text in texts), texts
+    why = "no operations were kept: simulator.enable_timeline() starts that"
+    for title, text in (("", why), ("mine", f"mine: {why}")):
+        picture = simulator.timeline_svg(title)
+        root = xml.etree.ElementTree.fromstring(picture)
+        assert text in [element.text for element in root.iter(SVG + "text")]
+        assert not boxes(picture)
 
 
 def program():
