@@ -6,8 +6,10 @@
 // Each array is cut into N chunks.  First every device passes a chunk to its
 // right neighbour, which adds the chunk to its own and passes the sum on: after
 // N - 1 steps each chunk is complete on one device (reduce-scatter).  Then the
-// complete chunks go once round the ring (all-gather).  Each device sends 2 (N
-// - 1) / N of its bytes, which is the minimum.
+// complete chunks go once round the ring (all-gather).  Each device sends this
+// part of its bytes, which is the minimum:
+//
+//   2 * (N - 1) / N
 //
 // A chunk travels in pieces: a device adds one piece while the next one is
 // under way, and begins to send while it still receives.  Each piece is an
