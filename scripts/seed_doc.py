@@ -47,7 +47,7 @@ GUIDE = {
     "PyTorch, shared pool and stream":
         (["test_shared_pool_counts_as_the_guide_says"], f"{MATRIX}, on GPUs"),
     "custom kernels": (["test_memory_stays_when_the_exporter_is_gone"], ""),
-    "RMM": ([], "tests/python/test_allocators.py"),
+    "RMM": ([], "tests/python/test_allocators_libraries.py"),
     "DLPack": (["test_dlpack_both_ways_without_a_copy",
                 "test_dlpack_capsules_are_consumed_once"], ""),
     "DLPack protocol": ([], "tests/python/test_dlpack.py, test_from_dlpack.py"),
