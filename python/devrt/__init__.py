@@ -65,36 +65,7 @@ from ._core import (
     shutdown,
 )
 from ._facade import get_device_module
-from ._memory import (
-    allocator_settings,
-    caching_allocator_alloc,
-    caching_allocator_delete,
-    empty_cache,
-    empty_host_cache,
-    get_per_process_memory_fraction,
-    host_memory_stats,
-    is_pinned,
-    max_memory_allocated,
-    max_memory_reserved,
-    memory_allocated,
-    memory_report,
-    memory_reserved,
-    memory_snapshot,
-    memory_stats,
-    pinned_alloc,
-    pinned_delete,
-    pointer_info,
-    record_memory_history,
-    record_stream,
-    register_host,
-    reset_accumulated_host_memory_stats,
-    reset_accumulated_memory_stats,
-    reset_peak_host_memory_stats,
-    reset_peak_memory_stats,
-    set_allocator_settings,
-    set_per_process_memory_fraction,
-    unregister_host,
-)
+from ._memory import *
 from ._types import DeviceType, ExternalStream
 from . import accelerator, cuda, hip, interop, mtia
 
