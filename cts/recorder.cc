@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cts/recorder.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -108,6 +105,32 @@ constexpr bool kIsOut =
     std::is_same_v<T, devrt_flag*> || std::is_same_v<T, uint32_t*> ||
     std::is_same_v<T, int64_t*> || std::is_same_v<T, void**>;
 
+// "event_record(event 1, stream 2)".
+template <typename... Args>
+void ShowCall(Line* line, const char* name, Args... args) {
+  line->Put("%s(", name);
+  const char* separator = "";
+  const auto in = [&](auto arg) {
+    if constexpr (!kIsOut<decltype(arg)>) {
+      line->Put("%s", separator);
+      separator = ", ";
+      Show(line, arg);
+    }
+  };
+  (in(args), ...);
+  line->Put(")");
+}
+
+// " -> event 1" for an argument that the call set, "" for others.
+template <typename T>
+void ShowAnswer(Line* line, T arg) {
+  if constexpr (kIsOut<T>) {
+    if (arg == nullptr) return;
+    line->Put(" -> ");
+    Show(line, *arg);
+  }
+}
+
 const devrt_host_v0* g_host = nullptr;
 
 // Indexed by CallId.  The functions of extensions follow; they are no slots.
@@ -185,52 +208,44 @@ class Recorder {
     if (ring == nullptr) return call(args...);
     const uint64_t number = ring->Take();
     Line line;
-    line.Put("%s(", Call::kName);
-    const char* separator = "";
-    const auto in = [&](auto arg) {
-      if constexpr (!kIsOut<decltype(arg)>) {
-        line.Put("%s", separator);
-        separator = ", ";
-        Show(&line, arg);
-      }
-    };
-    (in(args), ...);
-    line.Put(")");
+    ShowCall(&line, Call::kName, args...);
     // Written before the call, because a call may never return.
     Line waiting = line;
     waiting.Put(" has not returned");
     ring->Write(number, waiting.text());
     // Before the call, because another object may get the handle at once.
+    ForgetDestroyed<Call>(args...);
+    const devrt_status status = call(args...);
+    if (status == nullptr) {
+      (ShowAnswer(&line, args), ...);
+    } else {
+      const devrt_code code = g_host->error_code(g_host->host, status);
+      line.Put(": %s", CodeName(code));
+      if (code == DEVRT_UNIMPLEMENTED) NoteUnwritten<Call>(status, args...);
+    }
+    ring->Finish(number, line.text());
+    return status;
+  }
+
+ private:
+  template <typename Call, typename... Args>
+  static void ForgetDestroyed(Args... args) {
     if constexpr (Call::kId == layer::CallId::stream_destroy) {
       (names().Forget('s', args), ...);
     }
     if constexpr (Call::kId == layer::CallId::event_destroy) {
       (names().Forget('e', args), ...);
     }
-    const devrt_status status = call(args...);
-    if (status != nullptr) {
-      const devrt_code code = g_host->error_code(g_host->host, status);
-      line.Put(": %s", CodeName(code));
-      if constexpr (kId < kSlotCount) {
-        if (code == DEVRT_UNIMPLEMENTED && IsOwed<Call>(args...)) {
-          unwritten().Add(kId, status);
-        }
-      }
-    } else {
-      const auto out = [&](auto arg) {
-        if constexpr (kIsOut<decltype(arg)>) {
-          if (arg == nullptr) return;
-          line.Put(" -> ");
-          Show(&line, *arg);
-        }
-      };
-      (out(args), ...);
-    }
-    ring->Write(number, line.text());
-    return status;
   }
 
- private:
+  template <typename Call, typename... Args>
+  void NoteUnwritten(devrt_status status, Args... args) const {
+    constexpr auto kId = static_cast<size_t>(Call::kId);
+    if constexpr (kId < kSlotCount) {
+      if (IsOwed<Call>(args...)) unwritten().Add(kId, status);
+    }
+  }
+
   template <typename Call, typename... Args>
   bool IsOwed(Args... args) const {
     const Slot& slot = kSlots[static_cast<size_t>(Call::kId)];
@@ -310,40 +325,6 @@ std::vector<std::string> RequiredSlots() {
 Front FrontOf(const std::string& backend) {
   const auto found = fronts().find(backend);
   return found == fronts().end() ? Front{} : found->second;
-}
-
-void CallRing::Write(uint64_t number, const char* text) {
-  Line& line = lines_[number % kLines];
-  for (uint64_t state = line.state.load(std::memory_order_relaxed);;) {
-    if (state >> 1 > number) return;
-    if ((state & 1) != 0) {  // the writer may need this processor
-      sched_yield();
-      state = line.state.load(std::memory_order_relaxed);
-    } else if (line.state.compare_exchange_weak(state, number << 1 | 1,
-                                                std::memory_order_acquire,
-                                                std::memory_order_relaxed)) {
-      break;
-    }
-  }
-  std::memcpy(line.text, text, kWidth);
-  line.state.store(number << 1, std::memory_order_release);
-}
-
-std::vector<std::string> CallRing::Lines() const {
-  std::vector<std::string> all;
-  const uint64_t last = last_.load();
-  for (uint64_t i = last > kLines ? last - kLines + 1 : 1; i <= last; ++i) {
-    const Line& line = lines_[i % kLines];
-    // Otherwise its thread ended, or is, between Take and the end of Write.
-    if (line.state.load(std::memory_order_acquire) != i << 1) continue;
-    all.emplace_back(line.text, strnlen(line.text, kWidth));
-  }
-  return all;
-}
-
-void CallRing::Clear() {
-  last_.store(0);
-  for (Line& line : lines_) line.state.store(0);
 }
 
 }  // namespace devrt::cts

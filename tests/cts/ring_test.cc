@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cts/recorder.h"
+#include "cts/call_ring.h"
 
 namespace devrt::cts {
 namespace {
@@ -59,6 +59,35 @@ TEST(CallRing, ALineThatWasNotWrittenIsLeftOut) {
   const uint64_t second = ring->Take();
   ring->Write(second, Text(second, 'a').bytes);
   EXPECT_EQ(ring->Lines(), std::vector<std::string>{Text(2, 'a').bytes});
+}
+
+TEST(CallRing, RepeatedCallsTakeOneLine) {
+  const auto ring = std::make_unique<CallRing>();
+  const auto call = [&](const char* text) {
+    const uint64_t number = ring->Take();
+    ring->Write(number, Text(number, '?').bytes);
+    char bytes[CallRing::kWidth] = {};
+    std::strncpy(bytes, text, sizeof bytes - 1);
+    ring->Finish(number, bytes);
+  };
+  call("record");
+  for (uint64_t i = 0; i < 2 * CallRing::kLines; ++i) call("query -> 0");
+  call("query -> 1");
+  call("query -> 0");
+  EXPECT_EQ(ring->Lines(),
+            (std::vector<std::string>{"record", "query -> 0 (512 times)",
+                                      "query -> 1", "query -> 0"}));
+}
+
+TEST(CallRing, CallsWithAnotherOneBetweenAreNotCounted) {
+  const auto ring = std::make_unique<CallRing>();
+  const Text text(1, 'a');
+  const uint64_t first = ring->Take();
+  ring->Finish(first, text.bytes);
+  const uint64_t second = ring->Take();
+  ring->Take();  // another thread's call, which has not returned
+  ring->Finish(second, text.bytes);
+  EXPECT_EQ(ring->Lines(), (std::vector<std::string>{text.bytes, text.bytes}));
 }
 
 TEST(CallRing, LinesAreWholeUnderManyThreads) {
