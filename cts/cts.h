@@ -97,8 +97,8 @@ struct TestResult {
   enum class Outcome {
     kPassed,
     kFailed,
-    kUnsupported,  // the plugin lacks a capability, or a waiver covers the test
-    kSkipped,      // impossible on this machine: too few devices, ...
+    kUnsupported,  // a capability or an extension is missing, or a waiver
+    kSkipped,      // does not apply to these devices: too few of them, ...
     kExpectedFailure,
     kUnexpectedPass,
     kNotRun,  // the plugin could not be opened

@@ -20,6 +20,14 @@ using Ops = devrt_ops_v0;
 constexpr uint64_t kFlagTimeout = 10'000'000'000;
 constexpr std::chrono::seconds kHostFlagTimeout(10);
 
+// The answer of a slot that says 0 or 1.  Another word ends the test, because
+// the test cannot tell which of the two the plugin means.
+bool YesOrNo(Test& t, const char* slot, uint32_t word) {
+  if (word < 2) return word == 1;
+  t.Fail(absl::StrCat(slot, " answered ", word, ", not 0 or 1"));
+  throw Abandon{};
+}
+
 // A destructor reports a failure this way, because it cannot end the test.
 void Note(Test* t, const Result& result, const char* what) {
   if (!result.ok()) t->Fail(absl::StrCat(what, ": ", ToString(result)));
@@ -94,7 +102,7 @@ bool RawStream::Query() const {
   uint32_t done = 0;
   t_->Require(t_->machine().Call<&Ops::stream_query>(handle_, &done),
               "stream query");
-  return done != 0;
+  return YesOrNo(*t_, "stream_query", done);
 }
 
 void RawStream::Sync() const {
@@ -171,7 +179,7 @@ bool RawEvent::Query() const {
   uint32_t done = 0;
   t_->Require(t_->machine().Call<&Ops::event_query>(handle_, &done),
               "event query");
-  return done != 0;
+  return YesOrNo(*t_, "event_query", done);
 }
 
 void RawEvent::Sync() const {
@@ -418,6 +426,13 @@ void Threads::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   if (state_->abandoned) throw Abandon{};
+}
+
+bool CanAccess(Test& t, uint32_t device, uint32_t peer) {
+  uint32_t can = 2;
+  t.Require(t.machine().Call<&Ops::peer_can_access>(device, peer, &can),
+            "peer_can_access");
+  return YesOrNo(t, "peer_can_access", can);
 }
 
 }  // namespace devrt::cts

@@ -193,6 +193,10 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
+// The answer of peer_can_access: `device` can be given access to memory of
+// `peer`.
+bool CanAccess(Test& t, uint32_t device, uint32_t peer);
+
 }  // namespace devrt::cts
 
 #endif  // DEVRT_CTS_OBJECTS_H_

@@ -130,11 +130,10 @@ std::string TextOf(const View& view) {
 }
 
 ElementwiseKernels::ElementwiseKernels(Test& t) : t_(t) {
-  const auto found = t.machine().backend().GetExtension(
-      DEVRT_ELEMENTWISE_EXTENSION, sizeof(devrt_elementwise_v0));
-  if (!found.ok()) t.Unsupported("there is no devrt.elementwise/0");
-  table_ = static_cast<const devrt_elementwise_v0*>(found->table);
-  self_ = found->self;
+  const Extension found = t.NeedExtension(DEVRT_ELEMENTWISE_EXTENSION,
+                                          sizeof(devrt_elementwise_v0));
+  table_ = static_cast<const devrt_elementwise_v0*>(found.table);
+  self_ = found.self;
 }
 
 bool ElementwiseKernels::Supports(uint32_t op, uint32_t dtype) const {

@@ -121,6 +121,12 @@ void Test::Unsupported(std::string_view why) {
   throw Abandon{};
 }
 
+Extension Test::NeedExtension(const char* name, uint32_t minimum_size) {
+  const auto found = machine_->backend().GetExtension(name, minimum_size);
+  if (!found.ok()) Unsupported(absl::StrCat("there is no ", name));
+  return *found;
+}
+
 void Test::Settle() {
   if (!machine_->IsVirtual()) return Sleep(kSettleNanoseconds);
   for (int i = 0; i < kSettleDecisions; ++i) {

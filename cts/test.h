@@ -134,10 +134,13 @@ class Test {
   }
 
   void Fail(std::string_view text, Site site = Site::Here());
-  // Ends the test as skipped: this machine cannot show it.
+  // Ends the test as skipped: it does not apply to these devices.
   [[noreturn]] void Skip(std::string_view why);
-  // Ends the test as unsupported: the plugin lacks something that it needs.
+  // Ends the test as unsupported: the plugin lacks a capability or an extension
+  // that the test needs.
   [[noreturn]] void Unsupported(std::string_view why);
+  // Returns an extension; ends the test as unsupported without it.
+  Extension NeedExtension(const char* name, uint32_t minimum_size);
 
   // From here on the plugin may end the process by a signal
   // (fault_delivery=abort).  If it does, the test has passed.

@@ -64,10 +64,9 @@ Result Disable(Test& t, uint32_t device, uint32_t peer) {
 void CopiesMoveWithAccess(Test& t) {
   const uint32_t a = t.device(0), b = t.device(1);
   for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
-    uint32_t can = 0;
-    t.Require(t.machine().Call<&Ops::peer_can_access>(from, to, &can),
-              "peer_can_access");
-    if (can == 0) t.Skip("the first two devices cannot access each other");
+    if (!CanAccess(t, from, to)) {
+      t.Skip("the first two devices cannot access each other");
+    }
   }
   t.Require(Enable(t, a, b), "enable");
   CopyBothWays(t, "with access of one to the other");

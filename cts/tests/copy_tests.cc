@@ -256,7 +256,8 @@ void PageableKeepsItsPromise(Test& t) {
 }
 
 void SimulatorsOfferAllThree(Test& t) {
-  if (!t.machine().simulator().has_value()) t.Skip("no simulator");
+  if (!t.machine().simulator().has_value())
+    t.Skip("only a simulator can show it");
   constexpr struct {
     const char* config;
     uint32_t promise;

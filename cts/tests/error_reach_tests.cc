@@ -16,7 +16,7 @@ using Ops = devrt_ops_v0;
 
 const Simulator& Sim(Test& t) {
   const auto& sim = t.machine().simulator();
-  if (!sim.has_value()) t.Skip("no simulator");
+  if (!sim.has_value()) t.Skip("only a simulator can show it");
   return *sim;
 }
 

@@ -257,9 +257,9 @@ void IsPointedAt(Test& t) {
 void PeersReachIt(Test& t) {
   Machine& m = t.machine();
   const uint32_t owner = t.device(0), peer = t.device(1);
-  uint32_t can = 0;
-  t.Require(m.Call<&Ops::peer_can_access>(peer, owner, &can), "can_access");
-  if (can == 0) t.Skip("these two devices cannot access each other");
+  if (!CanAccess(t, peer, owner)) {
+    t.Skip("the first two devices cannot access each other");
+  }
   const HostBlock host(t, owner, kSize);
   const RawStream own(t, owner), other(t, peer);
   uint8_t* const before = Alloc(t, own, kSize);

@@ -372,7 +372,7 @@ void AllocationIsNoEdge(Test& t) {
 void FreeIsNoEdge(Test& t) {
   Machine& m = t.machine();
   if (m.props(t.device()).raw_free_syncs != 0) {
-    t.Skip("raw_free_syncs: a raw free may wait for the device");
+    t.Skip("raw_free_syncs=yes: a free may wait for the device");
   }
   t.Reaches({"1", "2"}, [&] {
     const DeviceBlock x(t, t.device(), kSize);

@@ -13,14 +13,6 @@ namespace {
 
 using Ops = devrt_ops_v0;
 
-bool CanAccess(Test& t, uint32_t device, uint32_t peer) {
-  uint32_t can = 2;
-  t.Require(t.machine().Call<&Ops::peer_can_access>(device, peer, &can),
-            "peer_can_access");
-  t.Require(can < 2, "peer_can_access answers 0 or 1");
-  return can != 0;
-}
-
 Result Enable(Test& t, uint32_t device, uint32_t peer) {
   return t.machine().Call<&Ops::peer_enable>(device, peer);
 }
@@ -166,11 +158,10 @@ void Extent(Test& t) {
 
 // Runs a kernel on `a` that writes memory of `b`.
 Result WriteFrom(Test& t, uint32_t a, const DeviceBlock& of_b) {
-  const auto found = t.machine().backend().GetExtension(
-      DEVRT_ELEMENTWISE_EXTENSION, sizeof(devrt_elementwise_v0));
-  if (!found.ok()) t.Unsupported("there is no devrt.elementwise/0");
+  const Extension found = t.NeedExtension(DEVRT_ELEMENTWISE_EXTENSION,
+                                          sizeof(devrt_elementwise_v0));
   const auto* const table =
-      static_cast<const devrt_elementwise_v0*>(found->table);
+      static_cast<const devrt_elementwise_v0*>(found.table);
   if (t.machine().props(a).fault_delivery == DEVRT_FAULT_DELIVERY_ABORT) {
     t.MayDie();
   }
@@ -179,7 +170,7 @@ Result WriteFrom(Test& t, uint32_t a, const DeviceBlock& of_b) {
   const uint8_t value = 5;
   const RawStream& s = NeverDestroyed<RawStream>(t, a);
   const Result enqueued = t.machine().CallExtension(
-      &devrt_elementwise_v0::fill, table, found->self, s.handle(), &out,
+      &devrt_elementwise_v0::fill, table, found.self, s.handle(), &out,
       static_cast<const void*>(&value));
   return enqueued.ok() ? SyncOf(t, s) : enqueued;
 }

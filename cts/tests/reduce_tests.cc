@@ -29,11 +29,10 @@ bool IsSum(uint32_t op) {
 class Kernels {
  public:
   explicit Kernels(Test& t) : t_(t) {
-    auto found = t.machine().backend().GetExtension(DEVRT_REDUCE_EXTENSION,
-                                                    sizeof(Table));
-    if (!found.ok()) t.Unsupported("there is no devrt.reduce/0");
-    table_ = static_cast<const Table*>(found->table);
-    self_ = found->self;
+    const Extension found =
+        t.NeedExtension(DEVRT_REDUCE_EXTENSION, sizeof(Table));
+    table_ = static_cast<const Table*>(found.table);
+    self_ = found.self;
   }
 
   bool Supports(uint32_t op, uint32_t in, uint32_t out) const {

@@ -19,11 +19,10 @@ using Table = devrt_virtual_memory_v0;
 class VirtualMemory {
  public:
   explicit VirtualMemory(Test& t) : t_(t), m_(t.machine()) {
-    const auto found = m_.backend().GetExtension(DEVRT_VIRTUAL_MEMORY_EXTENSION,
-                                                 sizeof(Table));
-    if (!found.ok()) t.Skip("the plugin has no devrt.virtual_memory/0");
-    table_ = static_cast<const Table*>(found->table);
-    self_ = found->self;
+    const Extension found =
+        t.NeedExtension(DEVRT_VIRTUAL_MEMORY_EXTENSION, sizeof(Table));
+    table_ = static_cast<const Table*>(found.table);
+    self_ = found.self;
   }
 
   template <typename... Params, typename... Args>

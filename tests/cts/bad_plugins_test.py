@@ -102,6 +102,19 @@ class Lies(SuiteTest):
         for test in report.failures():
             self.assertRegex(test["calls"][-1], r"^event_create\(.*\): INTERNAL$")
 
+    def test_wrong_word(self):
+        """Neither 0 nor 1: no test takes it for one of them."""
+        report = self.run_bad("answers_seven", *EVENTS)
+        self.assertIn("event_query answered 7, not 0 or 1",
+                      report.failures()[0]["messages"][0])
+
+    def test_repeated_calls_are_one_line(self):
+        report = self.run_bad("never_idle", *EVENTS, "--device=0", QUICK)
+        calls = report.failures()[0]["calls"]
+        self.assertRegex(calls[-1], r"^stream_query\(.*\) -> 0 \(\d+ times\)$")
+        self.assertLess(len(calls), 10)
+        self.assertIn("event_create(0, 0) -> event 1", calls)
+
     def test_wild_count(self):
         report = self.run_bad("wild_count")
         self.assertIn("4294967295 devices",
@@ -157,6 +170,18 @@ class NotWrittenYet(SuiteTest):
         self.assertLessEqual(
             {"not promised: EVENT_TIMING", "not promised: PEER_ACCESS"}, reasons)
         self.assertFalse([reason for reason in reasons if "0x" in reason])
+
+    def test_a_missing_extension_is_unsupported(self):
+        """Whichever extension is missing."""
+        names = {"memory.virtual_wrong_calls": "virtual_memory",
+                 "extension.elementwise_fill": "elementwise",
+                 "extension.reduce_operations": "reduce"}
+        report = self.run_cts(plugin("good"), "--items=" + ",".join(names),
+                              expect=NOTHING_RAN)
+        for name, extension in names.items():
+            self.assertEqual(report.outcome(name), "unsupported")
+            self.assertEqual(report.tests[name]["messages"],
+                             [f"there is no devrt.{extension}/0"])
 
     def test_other_failures_are_told_as_ever(self):
         """Also where a slot may answer UNIMPLEMENTED: foreign streams."""

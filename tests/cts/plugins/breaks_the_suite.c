@@ -113,6 +113,23 @@ static devrt_status wild_props(void* self, uint32_t device,
   return NULL;
 }
 
+/* Neither "complete" nor "not yet". */
+static devrt_status answers_seven(void* self, devrt_event event,
+                                  uint32_t* done) {
+  (void)self;
+  (void)event;
+  *done = 7;
+  return NULL;
+}
+
+static devrt_status never_idle(void* self, devrt_stream stream,
+                               uint32_t* done) {
+  (void)self;
+  (void)stream;
+  *done = 0;
+  return NULL;
+}
+
 static devrt_status lacks_mem_info(void* self, uint32_t device,
                                    uint64_t* free_bytes, uint64_t* total) {
   (void)device;
@@ -134,6 +151,8 @@ devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
   if (is("wild_count")) ops.device_count = wild_count;
   if (is("no_devices")) ops.device_count = no_devices;
   if (is("wild_props")) ops.device_props = wild_props;
+  if (is("answers_seven")) ops.event_query = answers_seven;
+  if (is("never_idle")) ops.stream_query = never_idle;
   if (is("lacks_mem_info")) ops.mem_info = lacks_mem_info;
   if (is("crashes_at_exit") || is("hangs_at_exit")) atexit(at_exit);
   backend->ops = &ops;
