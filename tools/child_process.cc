@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kLook{100};
 // Memory that parent and child share.
 struct Shared {
   std::atomic<uint32_t> steps;  // how often `name` has changed
-  char name[128];               // the backend being opened; "": none
+  char name[128];               // of the BackendScope; "": none
 };
 Shared* shared = nullptr;
 
@@ -108,16 +108,14 @@ void ContinueInChild(int limit_s) {
         Wait(child, std::chrono::seconds(limit_s), ends, &status);
     const std::string name = shared->name;
     if (name.empty()) EndAs(status);
-    const std::string remedy =
-        absl::StrCat("; DEVRT_BACKENDS='!", name, "' leaves it out");
     AllBroken().push_back(
-        {name,
-         ended ? absl::InternalError(absl::StrCat(
-                     "backend \"", name, "\" ended the process that opened it ",
-                     Ending(status), remedy))
-               : absl::DeadlineExceededError(
-                     absl::StrCat("backend \"", name, "\" did not open within ",
-                                  limit_s, " s", remedy))});
+        {name, ended
+                   ? absl::InternalError(absl::StrCat(
+                         "backend \"", name,
+                         "\" ended the process that used it ", Ending(status)))
+                   : absl::DeadlineExceededError(absl::StrCat(
+                         "backend \"", name, "\" did not open within ", limit_s,
+                         " s"))});
   }
 }
 
@@ -128,7 +126,7 @@ absl::Status ChildFailure(std::string_view name) {
   return absl::OkStatus();
 }
 
-OpeningScope::OpeningScope(std::string_view name) { Note(name); }
-OpeningScope::~OpeningScope() { Note(""); }
+BackendScope::BackendScope(std::string_view name) { Note(name); }
+BackendScope::~BackendScope() { Note(""); }
 
 }  // namespace devrt::tools

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening a backend runs its vendor's libraries.  The command names a backend
+// Calls into a backend run its vendor's libraries.  The command names a backend
 // that hangs or crashes there, and goes on without it.
 //
 //   ContinueInChild(limit_s);                     // this is the child now
 //   absl::Status broken = ChildFailure("hip");    // OK, or why a child ended
 //   if (broken.ok()) {
-//     const OpeningScope opening("hip");
+//     const BackendScope opening("hip");
 //     ...
 //   }
 //
@@ -16,6 +16,7 @@
 #ifndef DEVRT_TOOLS_CHILD_PROCESS_H_
 #define DEVRT_TOOLS_CHILD_PROCESS_H_
 
+#include <limits>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -23,22 +24,24 @@
 namespace devrt::tools {
 
 // Goes on in a child process.  The calling process waits for the child and ends
-// as the child ends.  If the child ends in an OpeningScope, or a scope lasts
+// as the child ends.  If the child ends in a BackendScope, or a scope lasts
 // longer than `limit_s`, another child returns from this call and finds out by
 // ChildFailure.  A second call does nothing.
 void ContinueInChild(int limit_s);
+inline constexpr int kNoLimit = std::numeric_limits<int>::max();
 
-// OK if no child broke while it opened this backend.  INTERNAL: a child ended;
+// OK if no child broke in a scope of this backend.  INTERNAL: a child ended;
 // DEADLINE_EXCEEDED: a child took too long and was ended.
 absl::Status ChildFailure(std::string_view name);
 
-// Lives while calls into that backend may crash or never return.
-class OpeningScope {
+// Lives while calls into that backend, or its threads, may end the process, and
+// while calls may never return.
+class BackendScope {
  public:
-  explicit OpeningScope(std::string_view name);
-  ~OpeningScope();
-  OpeningScope(const OpeningScope&) = delete;
-  OpeningScope& operator=(const OpeningScope&) = delete;
+  explicit BackendScope(std::string_view name);
+  ~BackendScope();
+  BackendScope(const BackendScope&) = delete;
+  BackendScope& operator=(const BackendScope&) = delete;
 };
 
 }  // namespace devrt::tools

@@ -13,6 +13,7 @@
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/status.h"
 #include "tools/arguments.h"
+#include "tools/child_process.h"
 #include "tools/command.h"
 #include "tools/demo/pipeline.h"
 #include "tools/demo/recorder.h"
@@ -170,6 +171,10 @@ absl::StatusOr<int> RunDemo(const Options& options) {
   const auto say = [&](const std::string& text) {
     if (!options.json) Print(text);
   };
+  // A thread of the backend may end the process at any time.
+  ContinueInChild(kNoLimit);
+  DEVRT_RETURN_IF_ERROR(ChildFailure(options.backend));
+  const BackendScope running(options.backend);
   DEVRT_ASSIGN_OR_RETURN(const Backend backend, GetBackend(options.backend));
   DEVRT_ASSIGN_OR_RETURN(std::vector<Device> devices,
                          ChooseDevices(options, backend));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "devrt/runtime/inspect.h"
@@ -14,16 +15,24 @@
 
 namespace devrt::tools {
 
+absl::Status OpeningFailure(const std::string& name) {
+  const absl::Status broken = ChildFailure(name);
+  if (broken.ok()) return broken;
+  return absl::Status(
+      broken.code(), absl::StrCat(broken.message(), "; DEVRT_BACKENDS='!", name,
+                                  "' leaves it out"));
+}
+
 std::vector<FoundBackend> OpenBackends(int limit_s) {
   ContinueInChild(limit_s);
   std::vector<FoundBackend> found;
   for (std::string& name : BackendNames()) {
-    absl::Status broken = ChildFailure(name);
+    absl::Status broken = OpeningFailure(name);
     if (!broken.ok()) {
       found.push_back({std::move(name), std::move(broken), {}});
       continue;
     }
-    const OpeningScope opening(name);
+    const BackendScope opening(name);
     absl::StatusOr<Backend> backend = GetBackend(name);
     std::vector<Device> devices;
     if (backend.ok()) devices = backend->devices();

@@ -32,6 +32,8 @@ struct FoundBackend {
 // on in place of the caller (child_process.h).  A backend that ends the child,
 // or takes longer than `limit_s`, counts as one that could not be opened.
 std::vector<FoundBackend> OpenBackends(int limit_s = kOpenLimit);
+// Why opening this backend ended a child, with the remedy; OK if none did.
+absl::Status OpeningFailure(const std::string& name);
 
 // Prints to stderr which backends could not be opened, and returns the exit
 // code.  UNAVAILABLE means that this machine lacks the accelerator: no failure,

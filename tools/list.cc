@@ -10,7 +10,6 @@
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "tools/arguments.h"
-#include "tools/child_process.h"
 #include "tools/command.h"
 #include "tools/describe.h"
 #include "tools/json.h"
@@ -67,7 +66,7 @@ std::string DefaultDevice(const std::vector<FoundBackend>& backends) {
 std::vector<LoadAttempt> Attempts() {
   std::vector<LoadAttempt> attempts = LoadReport();
   for (LoadAttempt& attempt : attempts) {
-    const absl::Status broken = ChildFailure(attempt.backend);
+    const absl::Status broken = OpeningFailure(attempt.backend);
     if (attempt.result != LoadAttempt::Result::kFound || broken.ok()) continue;
     attempt.result = LoadAttempt::Result::kRefused;
     attempt.status = broken;

@@ -57,4 +57,4 @@ class MachineTest(ToolTest):
 
 
 HANGS = f"did not open within {LIMIT} s"
-CRASHES = "ended the process that opened it by signal 11"
+CRASHES = "ended the process that used it by signal 11"

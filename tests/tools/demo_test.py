@@ -58,6 +58,13 @@ class Demo(ToolTest):
                       " ".join(result.stdout.split()))
         self.assertEqual(result.stderr, "")
 
+    def test_names_a_backend_that_ends_the_process(self):
+        plugin = os.environ["DEVRT_TEST_PLUGIN_DIR"] + "/libdevrt_thread_aborts.so"
+        result = self.run_tool("demo", "--backend=thread_aborts", expect=FAILURE,
+                               DEVRT_PLUGINS=plugin)
+        self.assertIn('devrt demo: backend "thread_aborts" ended the process that '
+                      "used it by signal 6", result.stderr)
+
     def test_says_what_it_does(self):
         text = self.run_tool("demo").stdout
         self.assert_narrow(text)

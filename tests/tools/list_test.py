@@ -95,7 +95,7 @@ class List(ToolTest):
         text = " ".join(result.stdout.split())
         for name, ending in [("opens_abort", "by signal 6"),
                              ("opens_exit", "with exit code")]:
-            self.assertIn(f'backend "{name}" ended the process that opened it '
+            self.assertIn(f'backend "{name}" ended the process that used it '
                           f'{ending}', text)
         self.assertIn("(contract P4)", result.stderr)
         for command in ("info", "topo"):

@@ -99,6 +99,23 @@ static devrt_status same_handle(void* self, uint32_t device,
   return good_stream_create(self, device, &legacy, stream);
 }
 
+/* As an exception of a thread of the plugin: std::terminate calls abort. */
+static void* ends_the_process(void* none) {
+  (void)none;
+  abort();
+}
+static devrt_status thread_aborts(void* self, uint32_t device, uint32_t flags,
+                                  devrt_event* event) {
+  pthread_t thread;
+  (void)self;
+  (void)device;
+  (void)flags;
+  (void)event;
+  pthread_create(&thread, NULL, &ends_the_process, NULL);
+  pthread_join(thread, NULL);
+  return NULL;
+}
+
 static int is(const char* name) { return strcmp(PLUGIN, name) == 0; }
 
 devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
@@ -114,6 +131,7 @@ devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
   if (is("not_ready_is_error")) ops.stream_query = not_ready;
   if (is("one_thread")) ops.stream_create = one_thread;
   if (is("same_handle")) ops.stream_create = same_handle;
+  if (is("thread_aborts")) ops.event_create = thread_aborts;
   if (is("touches_out")) ops.alloc = touches_out;
   if (is("unaligned")) {
     ops.alloc = unaligned_alloc;
