@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // devrt inspect FILE: what a plugin's file says about itself, and whether devrt
-// would load it.  Runs no code of the file.
+// would open it.  Runs no code of the file.
 
 #include "devrt/runtime/inspect.h"
 
@@ -121,6 +121,17 @@ Lines Describe(const Inspection& inspection) {
   return lines;
 }
 
+// What a plugin does when it is opened cannot be read from its file.
+std::string Verdict(const PluginReport& report) {
+  if (!report.status.ok()) return "devrt would refuse it.";
+  const std::string trial =
+      report.kind == "layer" && report.manifest.has_value()
+          ? "DEVRT_LAYERS=" + Printable(report.manifest->backend) +
+                " devrt list"
+          : "devrt list";
+  return "devrt would open it. " + trial + " shows whether opening it works.";
+}
+
 std::string Text(const Inspection& inspection) {
   const PluginReport& report = inspection.report;
   std::string text = Printable(report.path) + "\n";
@@ -136,9 +147,7 @@ std::string Text(const Inspection& inspection) {
               Printable(rule.reason));
   }
   text += table.Text(2);
-  text += report.status.ok() ? "\ndevrt would load it.\n"
-                             : "\ndevrt would refuse it.\n";
-  return text;
+  return text + "\n" + Verdict(report) + "\n";
 }
 
 void WriteTexts(const char* key, const std::vector<std::string>& texts,
@@ -232,14 +241,16 @@ constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
 const Command kInspectCommand = {
     "inspect",
     "FILE",
-    "A plugin's file: what it says, and whether it would be loaded.",
+    "A plugin's file: what it says, and whether it would be opened.",
     "Reads FILE, a plugin or a layer, without running any of it: the manifest "
     "and the capabilities "
     "that it claims, what it exports and needs, its checksum. Then says of "
     "each rule for plugins whether it is met, and how to mend what is not. Of "
     "a file that is damaged, or that is something else, as much is shown as "
     "can be read.\n\n"
-    "Fails when devrt would not load the file.",
+    "Opening a plugin runs it, and may fail for what no file shows: devrt list "
+    "tries that.\n\n"
+    "Fails when devrt would not open the file.",
     kFlags,
     &Run,
 };

@@ -95,6 +95,17 @@ class Kinds(ToolTest):
         self.assertEqual(len(long["manifest"]["backend"]), 32)
 
 
+class OpeningFails(ToolTest):
+
+    def test_the_file_does_not_show_it(self):
+        """What devrt list refuses is not called loaded."""
+        path = plugin("missing_required")
+        self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=path)
+        text = self.run_tool("inspect", path).stdout
+        self.assertNotIn("would load", text)
+        self.assertIn("devrt list shows whether opening it works", text)
+
+
 class Huge(ToolTest):
 
     def test_is_not_read_to_its_end(self):
@@ -119,7 +130,8 @@ class Good(ToolTest):
         for text in [r"^  backend +mtia ", r"^  capabilities +.*host_func",
                      r"^  machine +\S", r"^  SHA-256 +[0-9a-f]{64}$",
                      r"^  met +writers +nobody else than root",
-                     r"^devrt would load it\.$"]:
+                     r"^devrt would open it\. devrt list shows whether opening it "
+                     r"works\.$"]:
             self.assertRegex(result.stdout, "(?m)" + text)
         self.assertEqual(result.stderr, "")
         self.assert_narrow(result.stdout.split("What a plugin must be")[0])
@@ -153,8 +165,10 @@ class Good(ToolTest):
         report = self.run_json("inspect", layer)
         self.assertEqual(report["kind"], "layer")
         self.assertEqual(report["manifest"]["backend"], "one_slot")
-        self.assertRegex(self.run_tool("inspect", layer).stdout,
-                         r"(?m)^  layer +one_slot 1\.0")
+        text = self.run_tool("inspect", layer).stdout
+        self.assertRegex(text, r"(?m)^  layer +one_slot 1\.0")
+        self.assertRegex(text, r"(?m)^devrt would open it\. DEVRT_LAYERS=one_slot "
+                         "devrt list shows")
         self.assertEqual(self.run_json("inspect", PLUGIN)["kind"], "plugin")
 
     def test_relative_paths_and_links(self):
