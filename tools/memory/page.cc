@@ -190,7 +190,7 @@ std::string MemoryPage(const MemoryReport& report) {
       "</main><div id=\"tip\" hidden></div>\n",
       "<script type=\"application/json\" id=\"data\">", MemoryPageData(report),
       "</script>\n<script>\n", kMemoryPageModel, kMemoryPageZoom,
-      kMemoryPageScript, "</script></body></html>\n");
+      kMemoryPageEventList, kMemoryPageScript, "</script></body></html>\n");
 }
 
 }  // namespace devrt::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: chart, map, tooltip, chosen block, zoom and list of events.  model.js
-// has the data.
+// The page: chart, map, tooltip, chosen block and zoom.  model.js has the data,
+// event_list.js the list of events.
 if (typeof document !== "undefined") (function () {
   "use strict";
   var M = MemoryModel;
@@ -412,7 +412,7 @@ if (typeof document !== "undefined") (function () {
       var at = atChart(event);
       hide();
       listBlocks(at.column.time, at.series);
-      scrollTo(at.column.time);
+      if (events) events.scrollTo(at.column.time);
     });
   }
 
@@ -442,59 +442,15 @@ if (typeof document !== "undefined") (function () {
 
   // ---- The events ----
 
-  var events = byId("events"), only = byId("only-block"), listed = [];
-  var ROW = 24;
+  var only = byId("only-block");
+  var events = byId("events") && EventList(model, make, colour, chooseLife);
   function listEvents() {
     if (!events) return;
-    var life = only.checked && chosen ? chosen.life : null;
-    listed = model.eventsBetween(chartView.from, chartView.to, life);
-    byId("event-count").textContent = M.count(listed.length) + " of " +
-      M.count(data.events.length) + ", in the time that the chart shows";
-    events.scrollTop = Math.min(events.scrollTop, listed.length * ROW);
-    drawEvents();
+    var life = chosen ? chosen.life : null;
+    events.list(chartView.from, chartView.to, life, only.checked);
   }
-  // The page has elements for visible rows only.
-  function drawEvents() {
-    var first = Math.max(0, Math.floor(events.scrollTop / ROW) - 4);
-    var last = Math.min(listed.length,
-      first + Math.ceil((events.clientHeight || 300) / ROW) + 8);
-    events.textContent = "";
-    var all = make("div", "", "rows");
-    all.style.height = listed.length * ROW + "px";
-    for (var i = first; i < last; i++) all.appendChild(eventRow(i));
-    events.appendChild(all);
-  }
-  function eventRow(i) {
-    var index = listed[i], e = data.events[index];
-    var life = typeof e[3] === "number" ? model.lives[e[3]] : null;
-    var row = make("div", "", "event" + (life && chosen &&
-      chosen.life === life ? " chosen" : ""));
-    row.style.top = i * ROW + "px";
-    row.appendChild(make("span", M.time(model.times[index]), "n"));
-    row.appendChild(make("span", data.actions[e[1]].replace(/_/g, " ")));
-    row.appendChild(make("span", e[2] ? M.bytes(e[2]) : "", "n"));
-    var name = make("span", life ? model.nameOf(life) : "");
-    if (life) name.insertBefore(make("i", "", "key " + colour(life)),
-      name.firstChild);
-    row.appendChild(name);
-    row.appendChild(make("span", life ? "0x" + life.address :
-      e[3] ? "0x" + e[3] : "", "where"));
-    if (life) {
-      row.setAttribute("role", "button");
-      row.addEventListener("click", function () { chooseLife(life); });
-    }
-    return row;
-  }
-  function scrollTo(us) {
-    if (!events) return;
-    var index = model.after(us) - 1, at = listed.indexOf(index);
-    if (at >= 0) events.scrollTop = Math.max(0, at * ROW - 4 * ROW);
-    drawEvents();
-  }
-  if (events) {
-    events.addEventListener("scroll", drawEvents);
-    only.addEventListener("change", listEvents);
-  }
+  if (events) only.addEventListener("change", listEvents);
+
   function redraw() {
     mark();
     if (only) only.disabled = !chosen || !chosen.life;

@@ -56,6 +56,27 @@ std::string Details(const MemorySnapshot& s, const MemoryAnalysis& a,
   return "";
 }
 
+// `most`: the bytes of the longest bar.
+std::string OwnerRow(const MemoryReport& report, size_t i, uint64_t most) {
+  const MemoryAnalysis& a = report.analysis;
+  const MemoryOwner& o = a.owners[i];
+  const bool history = !report.snapshot.events.empty();
+  const std::string colour =
+      i < MemoryAnalysis::kSeries ? OwnerClass(i) : "others";
+  std::string html =
+      absl::StrCat("<tr title=\"", MarkupText(Details(report.snapshot, a, i)),
+                   "\"><td class=\"name\"><i class=\"key ", colour, "\"></i>",
+                   MarkupText(o.name), "</td>",
+                   BarCell(colour, o.bytes, history ? o.peak_bytes : 0, most),
+                   Cell(FormatBytes(o.bytes)), Cell(Share(o.bytes, a.in_use)),
+                   Cell(Grouped(o.blocks)));
+  if (history) {
+    absl::StrAppend(&html, Cell(FormatBytes(o.peak_bytes)),
+                    Cell(Grouped(o.allocations)));
+  }
+  return html + "</tr>\n";
+}
+
 std::string Owners(const MemoryReport& report) {
   const MemoryAnalysis& a = report.analysis;
   if (a.owners.empty()) {
@@ -76,23 +97,7 @@ std::string Owners(const MemoryReport& report) {
   }
   html += "</tr>\n";
   const size_t shown = std::min(kOwners, a.owners.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const MemoryOwner& o = a.owners[i];
-    const std::string colour =
-        i < MemoryAnalysis::kSeries ? OwnerClass(i) : "others";
-    absl::StrAppend(&html, "<tr title=\"",
-                    MarkupText(Details(report.snapshot, a, i)),
-                    "\"><td class=\"name\"><i class=\"key ", colour, "\"></i>",
-                    MarkupText(o.name), "</td>",
-                    BarCell(colour, o.bytes, history ? o.peak_bytes : 0, most),
-                    Cell(FormatBytes(o.bytes)), Cell(Share(o.bytes, a.in_use)),
-                    Cell(Grouped(o.blocks)));
-    if (history) {
-      absl::StrAppend(&html, Cell(FormatBytes(o.peak_bytes)),
-                      Cell(Grouped(o.allocations)));
-    }
-    html += "</tr>\n";
-  }
+  for (size_t i = 0; i < shown; ++i) html += OwnerRow(report, i, most);
   html += "</table>\n";
   if (a.owners.size() > shown) {
     uint64_t bytes = 0;
