@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ostream>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
@@ -12,6 +13,7 @@
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/records.h"
 #include "runtime/internal/text.h"
+#include "runtime/loader/load_report.h"
 
 namespace devrt {
 namespace {
@@ -84,14 +86,29 @@ absl::StatusOr<Device> DeviceAt(Backend backend, std::string_view digits) {
   return Device(devices[index]);
 }
 
-// True if the user forgot ':', as in "cuda0": an unknown name ends in a digit.
+// True for "bool", "float32", "bfloat16", "float8_e4m3fn" and the like.
+bool NamesDtype(std::string_view text) {
+  if (text == "bool") return true;
+  const std::string_view kind =
+      text.substr(0, text.find_first_of("0123456789"));
+  return kind != text && (kind == "bfloat" || kind == "complex" ||
+                          kind == "float" || kind == "int" || kind == "uint");
+}
+
+// The error for a device string without ':', whose backend is not there.  A
+// digit at its end may mean that the user forgot ':', as in "cuda0".
 absl::Status UnknownBackend(std::string_view text, const absl::Status& why) {
+  if (!absl::IsNotFound(why)) return why;
+  if (NamesDtype(text)) {
+    return internal::InvalidDeviceString(text, "; this is the name of a dtype");
+  }
   const size_t letters = text.find_last_not_of("0123456789") + 1;
-  if (!absl::IsNotFound(why) || letters == text.size()) return why;
+  if (letters == text.size()) return why;
+  const std::string name(text.substr(0, letters));
+  const std::string nearest = internal::NearestBackend(name, BackendNames());
   return internal::InvalidDeviceString(
-      text, absl::StrCat("; did you mean '",
-                         internal::ToAbsl(text.substr(0, letters)), ":",
-                         internal::ToAbsl(text.substr(letters)), "'?"));
+      text, absl::StrCat("; did you mean '", nearest.empty() ? name : nearest,
+                         ":", internal::ToAbsl(text.substr(letters)), "'?"));
 }
 
 }  // namespace

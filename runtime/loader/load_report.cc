@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/loader/load_report.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "backends/text/settings.h"
 #include "runtime/internal/text.h"
 #include "runtime/loader/discovery.h"
 
@@ -40,6 +44,24 @@ void AppendList(std::string* text, const char* title,
 
 }  // namespace
 
+std::string NearestBackend(std::string_view name,
+                           const std::vector<std::string>& known) {
+  std::vector<std::string> candidates = known;
+  for (const char* const own : {"cuda", "hip", "mtia"}) {
+    candidates.push_back(own);
+  }
+  std::string nearest;
+  size_t least = 0;
+  for (std::string& candidate : candidates) {
+    if (candidate == name) return "";
+    const std::optional<size_t> distance = TypingDistance(name, candidate);
+    if (!distance || (!nearest.empty() && *distance >= least)) continue;
+    least = *distance;
+    nearest = std::move(candidate);
+  }
+  return nearest;
+}
+
 absl::Status NotFoundError(std::string_view name,
                            const std::vector<LoadAttempt>& attempts) {
   std::vector<std::string> known, refused, searched, ignored;
@@ -63,8 +85,12 @@ absl::Status NotFoundError(std::string_view name,
         known.push_back(attempt.backend);
     }
   }
-  if (known.empty()) known.push_back("none");
   std::string text = absl::StrCat("no backend ", Quoted(name), " was found");
+  const std::string nearest = NearestBackend(name, known);
+  if (!nearest.empty()) {
+    absl::StrAppend(&text, "; did you mean \"", nearest, "\"?");
+  }
+  if (known.empty()) known.push_back("none");
   AppendList(&text, "known backends", known);
   AppendList(&text, "refused", refused);
   AppendList(&text, "searched", searched);

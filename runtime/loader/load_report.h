@@ -14,6 +14,11 @@
 
 namespace devrt::internal {
 
+// The name among `known` and devrt's own backends that `name` may be a typing
+// error for; "" if there is none, or if `name` is one of them.
+std::string NearestBackend(std::string_view name,
+                           const std::vector<std::string>& known);
+
 // The error for a backend `name` that was not found: NOT_FOUND, or the error of
 // DEVRT_PLUGINS or of a file libdevrt_<name>.so that could not be used.
 absl::Status NotFoundError(std::string_view name,

@@ -192,6 +192,8 @@ ADVICE = {
     "leave device out, or name that one": lambda x: devrt.from_pointer(
         x.to("mtia:0").ptr, 1, "int8", device="mtia:1"),
     "look at the array's size first": lambda x: x[:0].max(),
+    "did you mean \"mtia\"?": lambda x: devrt.device("mtai"),
+    "did you mean \"cuda\"?": lambda x: devrt.device("cudda:1"),
     "'float32' is a dtype: pass it as dtype": lambda x: devrt.zeros(2, device="float32"),
     "did you mean 'cpu'?": lambda x: x.to("cpu0"),
     "events is -1, expected 0 or more": lambda x: devrt.record_memory_history(events=-1),

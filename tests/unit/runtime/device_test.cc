@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/hash/hash_testing.h"
 #include "runtime/internal/records.h"
@@ -25,6 +26,7 @@ using testing::FakeBackend;
 using testing::FakeFailure;
 using ::testing::HasSubstr;
 using testing::Must;
+using ::testing::Not;
 using ::testing::StartsWith;
 using testing::StatusIs;
 
@@ -103,6 +105,31 @@ TEST_F(DeviceTest, ForgottenColon) {
                                        HasSubstr("did you mean 'cuda:0'?"))));
   EXPECT_THAT(GetDevice("fake1"),
               StatusIs(kInvalid, HasSubstr("did you mean 'fake:1'?")));
+}
+
+TEST_F(DeviceTest, MistypedBackend) {
+  for (const auto& [text, hint] :
+       {std::pair("cudda", "did you mean \"cuda\"?"),
+        std::pair("fakee:1", "did you mean \"fake\"?")}) {
+    EXPECT_THAT(GetDevice(text),
+                StatusIs(absl::StatusCode::kNotFound, HasSubstr(hint)));
+  }
+  EXPECT_THAT(GetDevice("cudda1"),
+              StatusIs(kInvalid, HasSubstr("did you mean 'cuda:1'?")));
+  for (const char* const text : {"acme", "cuda", "cuda:0"}) {
+    EXPECT_THAT(GetDevice(text), StatusIs(absl::StatusCode::kNotFound,
+                                          Not(HasSubstr("did you mean"))));
+  }
+}
+
+TEST_F(DeviceTest, NameOfADtype) {
+  for (const char* const text :
+       {"float32", "bfloat16", "int8", "bool", "float8_e4m3fn"}) {
+    EXPECT_THAT(GetDevice(text),
+                StatusIs(kInvalid, AllOf(HasSubstr("the name of a dtype"),
+                                         Not(HasSubstr("did you mean")))))
+        << text;
+  }
 }
 
 TEST_F(DeviceTest, LongStringsAreCut) {
