@@ -318,19 +318,9 @@ bool IsVirtualDevice(nb::object device) {
   return WithoutLock([&] { return IsVirtual(*object->backend); });
 }
 
-}  // namespace
+using S = SimulatorObject;
 
-void BindSimulator(nb::module_& module) {
-  using S = SimulatorObject;
-  module.def("_is_virtual", &IsVirtualDevice, nb::arg("device"));
-  nb::class_<S> simulator(
-      module, "Simulator",
-      "The controls of a simulated accelerator.\n\n"
-      "Simulator(backend='mtia').  Raises UnsupportedError for a backend of\n"
-      "real hardware.");
-  MakePublic(simulator, "devrt.testing",
-             "a devrt.testing.Simulator cannot be pickled or copied: make one "
-             "of the backend's name");
+void BindSchedule(nb::class_<S>& simulator) {
   simulator.def(nb::init<nb::str>(), nb::arg("backend") = "mtia")
       .def("reset", &S::Reset, nb::arg("config") = "",
            "Starts the machine afresh, with default settings and those of the "
@@ -345,7 +335,11 @@ void BindSimulator(nb::module_& module) {
       .def("token", &S::Token,
            "Returns text with which replay() repeats this run.")
       .def("replay", &S::Replay, nb::arg("token"),
-           "Resets the machine, then follows the decisions of a token.")
+           "Resets the machine, then follows the decisions of a token.");
+}
+
+void BindTimeline(nb::class_<S>& simulator) {
+  simulator
       .def("enable_timeline", &S::EnableTimeline, nb::arg("enabled") = true,
            "Starts or stops keeping operations for timeline(), with the lines "
            "of the\n"
@@ -359,7 +353,11 @@ void BindSimulator(nb::module_& module) {
       .def("timeline_svg", &S::TimelineSvg, nb::arg("title"), nb::arg("since"),
            nb::arg("names"),
            "The operations that have run, as the text of an SVG file.\n\n"
-           "names: {(device, id of the stream): text}.")
+           "names: {(device, id of the stream): text}.");
+}
+
+void BindFaultsAndMemory(nb::class_<S>& simulator) {
+  simulator
       .def("inject_fault", &S::InjectFault, nb::arg("kind") = "kernel",
            nb::kw_only(), nb::arg("device") = 0, nb::arg("nth") = 1,
            nb::arg("native_code") = 700, nb::arg("where") = "",
@@ -382,6 +380,23 @@ void BindSimulator(nb::module_& module) {
       .def("poke", &S::Poke, nb::arg("pointer"), nb::arg("data"),
            "Writes device memory at once, without order with pending work.\n\n"
            "Data longer than the array overwrites its neighbours.");
+}
+
+}  // namespace
+
+void BindSimulator(nb::module_& module) {
+  module.def("_is_virtual", &IsVirtualDevice, nb::arg("device"));
+  nb::class_<S> simulator(
+      module, "Simulator",
+      "The controls of a simulated accelerator.\n\n"
+      "Simulator(backend='mtia').  Raises UnsupportedError for a backend of\n"
+      "real hardware.");
+  MakePublic(simulator, "devrt.testing",
+             "a devrt.testing.Simulator cannot be pickled or copied: make one "
+             "of the backend's name");
+  BindSchedule(simulator);
+  BindTimeline(simulator);
+  BindFaultsAndMemory(simulator);
 }
 
 }  // namespace devrt::python

@@ -7,6 +7,7 @@
 #include "devrt/guards/enter.h"
 #include "devrt/guards/stream_guard.h"
 #include "devrt/streams/gate.h"
+#include "python/src/context_node.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "python/src/stream.h"
@@ -235,57 +236,7 @@ ThreadState* MakeThread() {
 
 // ---- Chains of contextvars contexts -----------------------------------------
 
-// One __enter__ in a contextvars context.  The values of g_chain are Nodes and
-// None.
-struct Node {
-  PyObject_HEAD  // NOLINT
-      PyObject* owner;
-  PyObject* before;  // the Node before; may be null
-};
-
-PyTypeObject* g_node_type = nullptr;
-PyObject* g_chain = nullptr;  // the context variable: the last Node
-
-Node* AsNode(PyObject* object) { return reinterpret_cast<Node*>(object); }
-
-int TraverseNode(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(AsNode(self)->owner);
-  Py_VISIT(AsNode(self)->before);
-  return 0;
-}
-
-int ClearNode(PyObject* self) {
-  Py_CLEAR(AsNode(self)->owner);
-  Py_CLEAR(AsNode(self)->before);
-  return 0;
-}
-
-void DeallocNode(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  ClearNode(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyType_Slot g_node_slots[] = {{Py_tp_dealloc, AsSlot(DeallocNode)},
-                              {Py_tp_traverse, AsSlot(TraverseNode)},
-                              {Py_tp_clear, AsSlot(ClearNode)},
-                              {0, nullptr}};
-
-PyType_Spec g_node_spec = {"devrt._core._ContextNode", sizeof(Node), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-                           g_node_slots};
-
-PyObject* NewNode(PyObject* owner, PyObject* before) {
-  PyObject* object = g_node_type->tp_alloc(g_node_type, 0);
-  if (object == nullptr) return nullptr;
-  AsNode(object)->owner = NewRef(owner);
-  Py_XINCREF(before);
-  AsNode(object)->before = before;
-  return object;
-}
+PyObject* g_chain = nullptr;  // the context variable: the last node, or None
 
 // Makes `node` the last node of the present context.  Returns false with an
 // exception set.  The copy of the context protects its mapping: CPython 3.11
@@ -305,7 +256,7 @@ bool SetChain(ThreadState* thread, PyObject* node) {
 // chain of the present contextvars context, if there is one.
 bool AddToChain(ThreadState* thread, PyObject* owner, size_t begin) {
   if (PyThreadState_Get()->context == nullptr) return true;
-  const Ref node(NewNode(owner, thread->node));
+  const Ref node(NewContextNode(owner, thread->node));
   if (!node || !SetChain(thread, node.get())) {
     const KeepException keep;
     LeaveEntries(thread, thread->entries.size() - 1);
@@ -329,14 +280,14 @@ void CountLeft(ThreadState* thread, PyObject* owner) {
 // Returns false with an exception set.
 bool TakeFromChain(ThreadState* thread, PyObject* node) {
   std::vector<PyObject*> behind;  // the last one first
-  for (PyObject* n = thread->node; n != node; n = AsNode(n)->before) {
+  for (PyObject* n = thread->node; n != node; n = AsContextNode(n)->before) {
     behind.push_back(n);
   }
-  Ref last = Ref::To(AsNode(node)->before);
+  Ref last = Ref::To(AsContextNode(node)->before);
   while (!behind.empty()) {
     PyObject* const former = behind.back();
     behind.pop_back();
-    last = Ref(NewNode(AsNode(former)->owner, last.get()));
+    last = Ref(NewContextNode(AsContextNode(former)->owner, last.get()));
     if (!last) return false;
     for (ContextEntry& entry : thread->entries) {
       if (entry.node != former) continue;
@@ -354,7 +305,7 @@ PyObject* LeaveNode(ThreadState* thread, PyObject* object) {
     LeaveEntries(thread, i - 1);
     break;
   }
-  CountLeft(thread, AsNode(object)->owner);
+  CountLeft(thread, AsContextNode(object)->owner);
   return TakeFromChain(thread, object) ? NewRef(Py_None) : nullptr;
 }
 
@@ -368,8 +319,8 @@ bool Push(ThreadState* thread, PyObject* owner) {
 // cannot raise.
 void PushNode(ThreadState* thread, PyObject* node) {
   const size_t begin = thread->entries.size();
-  if (!Push(thread, AsNode(node)->owner)) {
-    PyErr_WriteUnraisable(AsNode(node)->owner);
+  if (!Push(thread, AsContextNode(node)->owner)) {
+    PyErr_WriteUnraisable(AsContextNode(node)->owner);
     return;
   }
   for (size_t i = begin; i < thread->entries.size(); ++i) {
@@ -380,7 +331,7 @@ void PushNode(ThreadState* thread, PyObject* node) {
 // Leaves the entries of other chains, and enters those that are missing.
 void EnterChain(ThreadState* thread, PyObject* last) {
   std::vector<PyObject*> nodes;  // the first one first
-  for (PyObject* n = last; n != nullptr; n = AsNode(n)->before) {
+  for (PyObject* n = last; n != nullptr; n = AsContextNode(n)->before) {
     nodes.insert(nodes.begin(), n);
   }
   std::vector<ContextEntry>& entries = thread->entries;
@@ -429,9 +380,7 @@ ThreadState* LookAtThread() {
 }
 
 bool AddTaskContexts() {
-  PyObject* type = PyType_FromSpec(&g_node_spec);
-  if (type == nullptr) return false;
-  g_node_type = reinterpret_cast<PyTypeObject*>(type);
+  if (!AddContextNodeType()) return false;
   g_chain = PyContextVar_New("devrt.contexts", nullptr);
   return g_chain != nullptr;
 }
@@ -507,8 +456,8 @@ bool PushAll(ThreadState* thread, PyObject* self,
 PyObject* LeaveObject(PyObject* self) {
   ThreadState* thread = Thread();
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;
-  for (PyObject* n = thread->node; n != nullptr; n = AsNode(n)->before) {
-    if (AsNode(n)->owner == self) return LeaveNode(thread, n);
+  for (PyObject* n = thread->node; n != nullptr; n = AsContextNode(n)->before) {
+    if (AsContextNode(n)->owner == self) return LeaveNode(thread, n);
   }
   size_t index = thread->entries.size();
   while (index > 0 && thread->entries[index - 1].owner != self) --index;
