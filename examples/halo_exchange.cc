@@ -43,6 +43,33 @@ absl::Status Step(std::vector<Part>* parts) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Part>> MakeParts(
+    const std::vector<devrt::Device>& devices, int64_t rows, int64_t columns,
+    example::Picture* picture) {
+  std::vector<Part> parts;
+  for (const devrt::Device device : devices) {
+    DEVRT_ASSIGN_OR_RETURN(Part part,
+                           Part::Make(device, rows, columns, parts.empty()));
+    DEVRT_RETURN_IF_ERROR(picture->Name(part.edges, "edges"));
+    DEVRT_RETURN_IF_ERROR(picture->Name(part.inner, "inner"));
+    DEVRT_RETURN_IF_ERROR(picture->Name(part.exchange, "exchange"));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// Prints how much of the exchange passed behind kernels, where the picture has
+// the times.  Fails below `at_least` percent.
+absl::Status CheckHidden(const example::Picture& picture, int64_t at_least) {
+  using Kind = example::Picture::Kind;
+  const auto hidden = picture.Hidden(Kind::kPeer, Kind::kCompute);
+  if (!hidden) return absl::OkStatus();
+  std::printf("%.0f %% of the exchange passed behind kernels\n", *hidden * 100);
+  return *hidden * 100 < static_cast<double>(at_least)
+             ? absl::InternalError("less overlap than --at_least")
+             : absl::OkStatus();
+}
+
 absl::Status Run(const example::Options& options) {
   const int64_t rows = options.Number("rows", 3, 1 << 24);
   const int64_t columns = options.Number("columns", 3, 1 << 24);
@@ -62,16 +89,8 @@ absl::Status Run(const example::Options& options) {
       example::Picture::Begin(devices[0],
                               "halo_exchange: a 5-point stencil over " +
                                   std::to_string(count) + " devices"));
-  std::vector<Part> parts;
-  for (int64_t i = 0; i < count; ++i) {
-    const devrt::Device device = devices[static_cast<size_t>(i)];
-    DEVRT_ASSIGN_OR_RETURN(Part part,
-                           Part::Make(device, each, columns, i == 0));
-    DEVRT_RETURN_IF_ERROR(picture.Name(part.edges, "edges"));
-    DEVRT_RETURN_IF_ERROR(picture.Name(part.inner, "inner"));
-    DEVRT_RETURN_IF_ERROR(picture.Name(part.exchange, "exchange"));
-    parts.push_back(std::move(part));
-  }
+  DEVRT_ASSIGN_OR_RETURN(std::vector<Part> parts,
+                         MakeParts(devices, each, columns, &picture));
   for (int64_t step = 1; step <= steps; ++step) {
     DEVRT_RETURN_IF_ERROR(picture.Number(static_cast<int>(step)));
     DEVRT_RETURN_IF_ERROR(Step(&parts));
@@ -87,15 +106,7 @@ absl::Status Run(const example::Options& options) {
       "after another\n",
       static_cast<int>(steps), static_cast<int>(each * count),
       static_cast<int>(columns), static_cast<int>(count));
-
-  using Kind = example::Picture::Kind;
-  const auto hidden = picture.Hidden(Kind::kPeer, Kind::kCompute);
-  if (!hidden) return absl::OkStatus();
-  std::printf("%.0f %% of the exchange passed behind kernels\n", *hidden * 100);
-  if (*hidden * 100 < static_cast<double>(at_least)) {
-    return absl::InternalError("less overlap than --at_least");
-  }
-  return absl::OkStatus();
+  return CheckHidden(picture, at_least);
 }
 
 }  // namespace

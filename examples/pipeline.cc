@@ -109,6 +109,21 @@ class Pipeline {
   std::vector<Buffer> buffers;
 };
 
+absl::StatusOr<std::vector<Pipeline>> MakePipelines(
+    const std::vector<devrt::Device>& devices, int64_t count,
+    example::Picture* picture) {
+  std::vector<Pipeline> pipelines;
+  for (const devrt::Device device : devices) {
+    DEVRT_ASSIGN_OR_RETURN(Pipeline made, Pipeline::Make(device, count));
+    for (size_t i = 0; i < made.buffers.size(); ++i) {
+      DEVRT_RETURN_IF_ERROR(picture->Name(made.buffers[i].stream,
+                                          "buffer " + std::to_string(i + 1)));
+    }
+    pipelines.push_back(std::move(made));
+  }
+  return pipelines;
+}
+
 absl::Status Run(const example::Options& options) {
   const int chunks = static_cast<int>(options.Number("chunks", 1, 1'000'000));
   const int64_t count = options.Number("kibibytes", 1, 1 << 22) * 1024 / 4;
@@ -119,16 +134,8 @@ absl::Status Run(const example::Options& options) {
                          example::Picture::Begin(
                              devices[0], "pipeline: " + std::to_string(chunks) +
                                              " chunks, two buffers a device"));
-  std::vector<Pipeline> pipelines;
-  for (const devrt::Device device : devices) {
-    DEVRT_ASSIGN_OR_RETURN(Pipeline made, Pipeline::Make(device, count));
-    for (int i = 0; i < kBuffers; ++i) {
-      DEVRT_RETURN_IF_ERROR(
-          picture.Name(made.buffers[static_cast<size_t>(i)].stream,
-                       "buffer " + std::to_string(i + 1)));
-    }
-    pipelines.push_back(std::move(made));
-  }
+  DEVRT_ASSIGN_OR_RETURN(std::vector<Pipeline> pipelines,
+                         MakePipelines(devices, count, &picture));
   const int n = static_cast<int>(devices.size());
   for (int chunk = 0; chunk < chunks; ++chunk) {
     Pipeline& pipeline = pipelines[static_cast<size_t>(chunk % n)];
