@@ -38,64 +38,55 @@ class Exchanges : public OthersPrograms {
   }
   // ---- Out ----
 
-  static bool ConsumerComesAfterUses() {
+  // `consume(x, b, y)` exports `x` to the stream `b`, which copies `x` to `y`.
+  template <typename Consume>
+  static bool ComesAfterUses(Consume consume) {
     Stream a = NewStream();
     Stream b = NewStream();
     const Array x = Filled(dev(), 1);
     const Array y = Filled(dev(), 2);
     Delay(a);
     On(a, [&] { return x.Fill(7); });
-    DLManagedTensorVersioned* const t = Export(x, b);
-    Others::Copy(b, y.data(), t->dl_tensor.data, y.nbytes());
-    Release(t);
+    consume(x, b, y);
     Done();
     return IsAll(y, 7);
+  }
+  static bool ConsumerComesAfterUses() {
+    return ComesAfterUses([](const Array& x, StreamRef b, const Array& y) {
+      DLManagedTensorVersioned* const t = Export(x, b);
+      Others::Copy(b, y.data(), t->dl_tensor.data, y.nbytes());
+      Release(t);
+    });
   }
   static bool NoSyncConsumerComesAfterUses() {
-    Stream a = NewStream();
-    Stream b = NewStream();
-    const Array x = Filled(dev(), 1);
-    const Array y = Filled(dev(), 2);
-    Delay(a);
-    On(a, [&] { return x.Fill(7); });
-    const StreamGuard on_b(b);
-    DLManagedTensorVersioned* const t = Must(ExportNoSync(x));
-    Others::Copy(b, y.data(), t->dl_tensor.data, y.nbytes());
-    Release(t);
-    Done();
-    return IsAll(y, 7);
+    return ComesAfterUses([](const Array& x, StreamRef b, const Array& y) {
+      const StreamGuard on_b(b);
+      DLManagedTensorVersioned* const t = Must(ExportNoSync(x));
+      Others::Copy(b, y.data(), t->dl_tensor.data, y.nbytes());
+      Release(t);
+    });
   }
   static bool BorrowerComesAfterUses() {
-    Stream a = NewStream();
-    Stream b = NewStream();
-    const Array x = Filled(dev(), 1);
-    const Array y = Filled(dev(), 2);
-    Delay(a);
-    On(a, [&] { return x.Fill(7); });
-    const StreamGuard on_b(b);
-    int64_t strides[1];
-    DLTensor t;
-    Must(BorrowNoSync(x, strides, &t));
-    Others::Copy(b, y.data(), t.data, y.nbytes());
-    Done();
-    return IsAll(y, 7);
+    return ComesAfterUses([](const Array& x, StreamRef b, const Array& y) {
+      const StreamGuard on_b(b);
+      int64_t strides[1];
+      DLTensor t;
+      Must(BorrowNoSync(x, strides, &t));
+      Others::Copy(b, y.data(), t.data, y.nbytes());
+    });
   }
   static bool CaiConsumerComesAfterUses() {
     const AsHip hip;
-    Stream a = NewStream();
-    Stream b = NewStream();
-    const Array x = Filled(dev(), 1);
-    const Array y = Filled(dev(), 2);
-    Delay(a);
-    On(a, [&] { return x.Fill(7); });
-    const StreamGuard on_b(b);
-    const CudaArrayInterface cai = Must(ToCudaArrayInterface(x));
-    Others::Copy(b, y.data(), x.data(), y.nbytes());
-    Done();
-    // None is named where nothing is pending.
-    const bool named =
-        !cai.stream.has_value() || *cai.stream == Others::Handle(b);
-    return named && IsAll(y, 7);
+    bool named = false;
+    return ComesAfterUses([&](const Array& x, StreamRef b, const Array& y) {
+             const StreamGuard on_b(b);
+             const CudaArrayInterface cai = Must(ToCudaArrayInterface(x));
+             // No stream is named where nothing is pending.
+             named =
+                 !cai.stream.has_value() || *cai.stream == Others::Handle(b);
+             Others::Copy(b, y.data(), x.data(), y.nbytes());
+           }) &&
+           named;
   }
   static bool HostConsumerComesAfterUses() {
     Stream a = NewStream();

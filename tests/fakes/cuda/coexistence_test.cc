@@ -158,7 +158,6 @@ TEST(Coexistence, AdoptsAStreamOfAForeignContext) {
   });
 }
 
-// The driver aligns to less than what may be asked for.
 // Threads come and go; what their default streams took serves the next ones.
 TEST(PerThreadStreams, OfEndedThreadsLeaveNothing) {
   Alone([] {
