@@ -19,8 +19,12 @@ SOURCE_FOLDERS = [
 CODE = {".c", ".cc", ".cu", ".h"}
 UNITS = {".c", ".cc", ".cu"}
 
-COMFORTABLE_LINES = 600
-MOST_LINES = 800
+MOST_LINES = 500
+# The files that may have more, each with the reason.
+LONG_FILES = {
+    "tests/memory/device/recovery_test.cc":
+        "the steps of one recovery, in their order, over one fixture",
+}
 
 # By library in a build folder: the list of its exports, one name a line.  A change of
 # the list changes what programs may use, so reviewers see it.
@@ -187,12 +191,16 @@ def check_guards():
 
 def check_size():
     findings = []
-    for path in sources(CODE | {".inc"}) + scripts():
+    files = sources(CODE | {".inc", ".js", ".css", ".pyi"}) + scripts()
+    for path in sorted(set(files)):
         lines = (ROOT / path).read_bytes().count(b"\n")
-        if lines > MOST_LINES:
-            findings.append(f"{path} has {lines} lines; {MOST_LINES} is the most")
-        elif lines > COMFORTABLE_LINES:
-            print(f"  note: {path} has {lines} lines; one subject each?")
+        is_exception = str(path) in LONG_FILES
+        if lines > MOST_LINES and not is_exception:
+            findings.append(f"{path} has {lines} lines; {MOST_LINES} is the most: "
+                            "give each subject a file")
+        if lines <= MOST_LINES and is_exception:
+            findings.append(f"{path} has {lines} lines and needs no exception in "
+                            "LONG_FILES of scripts/checks.py")
     return findings
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -156,7 +157,18 @@ class TreeTest(unittest.TestCase):
     def test_size(self):
         self.assertEqual(checks.check_size(), [])
         self.write("runtime/long.cc", SPDX + "\n" * checks.MOST_LINES)
-        self.assert_names(checks.check_size(), "runtime/long.cc", "801")
+        self.assert_names(checks.check_size(), "runtime/long.cc", "501")
+        self.write("runtime/long.cc", SPDX)
+        self.write("tools/long.js", "\n" * (checks.MOST_LINES + 1))
+        self.assert_names(checks.check_size(), "tools/long.js", "501")
+
+    def test_exceptions_from_the_size(self):
+        name = "runtime/long.cc"
+        with unittest.mock.patch.dict(checks.LONG_FILES, {name: "a reason"}):
+            self.write(name, SPDX + "\n" * checks.MOST_LINES)
+            self.assertEqual(checks.check_size(), [])
+            self.write(name, SPDX)
+            self.assert_names(checks.check_size(), name, "needs no exception")
 
     def test_spdx(self):
         self.assertEqual(checks.check_spdx(), [])
