@@ -34,8 +34,8 @@ inline constexpr int kNoLimit = std::numeric_limits<int>::max();
 // DEADLINE_EXCEEDED: a child took too long and was ended.
 absl::Status ChildFailure(std::string_view name);
 
-// Lives while calls into that backend, or its threads, may end the process, and
-// while calls may never return.
+// Lives while calls into that backend may never return, and while a call or a
+// thread of the backend may end the process.
 class BackendScope {
  public:
   explicit BackendScope(std::string_view name);
