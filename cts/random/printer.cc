@@ -123,6 +123,8 @@ class Printer {
   void Thread(int thread);
   void End();
   void Main();
+  // Resets the simulator, and runs once and then with 100 seeds.
+  void RunUnderSchedules();
   const Program& p_;
   const Listing& listing_;
   StepPrinter steps_;
@@ -222,6 +224,38 @@ void Printer::End() {
   }
 }
 
+void Printer::RunUnderSchedules() {
+  Line("g_simulator = Ok(0, devrt::Simulator::Get(backend));");
+  Line("const std::string config =");
+  std::vector<std::string> lines = {""};
+  for (const absl::string_view part :
+       absl::StrSplit(listing_.reset, ',', absl::SkipEmpty())) {
+    if (lines.back().size() + part.size() > 60) lines.emplace_back();
+    absl::StrAppend(&lines.back(), part, ",");
+  }
+  lines.back().pop_back();
+  absl::StrAppend(&out_, "      \"", absl::StrJoin(lines, "\"\n      \""),
+                  "\";\n");
+  Line("Ok(0, g_simulator->Reset(config));");
+  Line("RunOnce(d);");
+  Line("// Under other schedules, too.");
+  Line("const auto without = [](std::string text, const std::string& key) {");
+  Line("  const size_t at = (\",\" + text).find(\",\" + key + \"=\");");
+  Line("  if (at == std::string::npos) return text;");
+  Line("  const size_t end = text.find(',', at);");
+  Line("  return text.erase(at, end == std::string::npos ? end");
+  Line("                                                 : end - at + 1);");
+  Line("};");
+  Line(
+      "const std::string rest = without(without(config, \"strategy\"), "
+      "\"seed\");");
+  Line("for (int seed = 1; seed <= 100; ++seed) {");
+  Line("  Ok(0, g_simulator->Reset(\"strategy=random,seed=\" +");
+  Line("                           std::to_string(seed) + \",\" + rest));");
+  Line("  RunOnce(d);");
+  Line("}");
+}
+
 void Printer::Main() {
   absl::StrAppend(&out_, "int main(int argc, char** argv) {\n");
   Line("const devrt::Backend backend = Ok(0, devrt::LoadBackend(");
@@ -235,35 +269,7 @@ void Printer::Main() {
   if (listing_.reset.empty()) {
     Line("RunOnce(d);");
   } else {
-    Line("g_simulator = Ok(0, devrt::Simulator::Get(backend));");
-    Line("const std::string config =");
-    std::vector<std::string> lines = {""};
-    for (const absl::string_view part :
-         absl::StrSplit(listing_.reset, ',', absl::SkipEmpty())) {
-      if (lines.back().size() + part.size() > 60) lines.emplace_back();
-      absl::StrAppend(&lines.back(), part, ",");
-    }
-    lines.back().pop_back();
-    absl::StrAppend(&out_, "      \"", absl::StrJoin(lines, "\"\n      \""),
-                    "\";\n");
-    Line("Ok(0, g_simulator->Reset(config));");
-    Line("RunOnce(d);");
-    Line("// Under other schedules, too.");
-    Line("const auto without = [](std::string text, const std::string& key) {");
-    Line("  const size_t at = (\",\" + text).find(\",\" + key + \"=\");");
-    Line("  if (at == std::string::npos) return text;");
-    Line("  const size_t end = text.find(',', at);");
-    Line("  return text.erase(at, end == std::string::npos ? end");
-    Line("                                                 : end - at + 1);");
-    Line("};");
-    Line(
-        "const std::string rest = without(without(config, \"strategy\"), "
-        "\"seed\");");
-    Line("for (int seed = 1; seed <= 100; ++seed) {");
-    Line("  Ok(0, g_simulator->Reset(\"strategy=random,seed=\" +");
-    Line("                           std::to_string(seed) + \",\" + rest));");
-    Line("  RunOnce(d);");
-    Line("}");
+    RunUnderSchedules();
   }
   Line("std::puts(\"nothing wrong was found\");");
   absl::StrAppend(&out_, "}\n");
