@@ -33,6 +33,22 @@ bool Model::AnyClosed() const {
   return false;
 }
 
+bool Model::IsWork(Act act) {
+  switch (act) {
+    case Act::kFill:
+    case Act::kCopy:
+    case Act::kHostFunc:
+    case Act::kSpin:
+    case Act::kRecord:
+    case Act::kWait:
+    case Act::kWaitStream:
+    case Act::kHold:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Verdict Model::Execute(Step* s) {
   Verdict verdict;
   verdict.why = WhyNot(*s);
@@ -55,17 +71,13 @@ Verdict Model::Execute(Step* s) {
   verdict.ok = true;
   s->truth = Truth::kAny;
   s->found.clear();
+  Apply(s);
+  return verdict;
+}
+
+void Model::Apply(Step* s) {
+  if (IsWork(s->act)) return Work(s);
   switch (s->act) {
-    case Act::kFill:
-    case Act::kCopy:
-    case Act::kHostFunc:
-    case Act::kSpin:
-    case Act::kRecord:
-    case Act::kWait:
-    case Act::kWaitStream:
-    case Act::kHold:
-      Work(s);
-      break;
     case Act::kSyncStream:
     case Act::kSyncEvent:
     case Act::kSyncDevice:
@@ -81,7 +93,6 @@ Verdict Model::Execute(Step* s) {
     default:
       Objects(*s);
   }
-  return verdict;
 }
 
 // ---- Clocks

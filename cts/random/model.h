@@ -166,6 +166,10 @@ class Model {
   bool KnowsWork(const Step& s, const Clock& clock) const;
   // Adds an operation to the stream that is no wait for an event.
   Epoch NextWork(int stream);
+  // True if the act enqueues an operation on a stream.
+  static bool IsWork(Act act);
+  // Brings the model up to date with a step that was taken.
+  void Apply(Step* s);
   void Objects(const Step& s);
   void Work(Step* s);
   void Copied(const Step& s, Epoch op);

@@ -24,17 +24,8 @@ const char* Model::WhyNot(const Step& s) const {
     case Act::kSelectDevice:
     case Act::kSyncDevice:
       return nullptr;
-    case Act::kFill:
-    case Act::kCopy:
-    case Act::kHostFunc:
-    case Act::kSpin:
-    case Act::kRecord:
-    case Act::kWait:
-    case Act::kWaitStream:
-    case Act::kHold:
-      return WhyNotWork(s);
     default:
-      return WhyNotHost(s);
+      return IsWork(s.act) ? WhyNotWork(s) : WhyNotHost(s);
   }
 }
 
