@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "arrays/exchange/outside_use.h"
+#include "arrays/storage/outside_use.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/dlpack_abi.h"

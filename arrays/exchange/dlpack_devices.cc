@@ -278,8 +278,7 @@ bool IsHostReadable(const Array& array) {
 }
 
 bool RecordsGraph(StreamRef stream) {
-  const absl::StatusOr<bool> capturing = IsCapturing(stream);
-  return capturing.ok() && *capturing;
+  return IsCapturing(stream).value_or(false);
 }
 
 }  // namespace internal

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "arrays/exchange/exchange_error.h"
+#include "arrays/storage/outside_use.h"
 #include "devrt/runtime/log.h"
 
 namespace devrt {
@@ -106,6 +107,13 @@ absl::Status CopyRequiredError(const std::string& text) {
 }
 absl::Status NotOfferedError(const std::string& text) {
   return WithKind("absent", text);
+}
+
+ReleaseRule GetReleaseRule() {
+  using Release = ExchangeSettings::Release;
+  static_assert(static_cast<Release>(ReleaseRule::kTrust) == Release::kTrust);
+  static_assert(static_cast<Release>(ReleaseRule::kSync) == Release::kSync);
+  return static_cast<ReleaseRule>(GetExchangeSettings().release);
 }
 
 }  // namespace internal

@@ -41,7 +41,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "arrays/exchange/outside_use.h"
+#include "arrays/storage/outside_use.h"
 #include "arrays/storage/storage_uses.h"
 #include "devrt/arrays/place.h"
 #include "devrt/runtime/call_site.h"

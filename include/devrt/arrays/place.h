@@ -1,1 +1,1 @@
-../../../arrays/core/place.h
+../../../arrays/storage/place.h

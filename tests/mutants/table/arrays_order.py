@@ -227,11 +227,11 @@ EDITS = [
              "  if (home_ == stream && source_ == Source::kDevice &&\n"
              "      (MUTATED(ConsumersStreamsAreNotKept) ||\n"
              "       !KeptStream::MayOutlive(*stream.record()))) {\n"),
-    Edit("exchange/outside_use.cc",
+    Edit("storage/outside_use.cc",
          old="  return stream_.record()->kind == StreamKind::kExternal &&",
          new="  return !MUTATED(LostConsumersAreTrusted) &&\n"
              "         stream_.record()->kind == StreamKind::kExternal &&"),
-    Edit("exchange/outside_use.cc",
+    Edit("storage/outside_use.cc",
          old="  if (IsAnothers()) {\n",
          new="  if (IsAnothers() || MUTATED(EndedConsumersAreForgotten)) {\n"),
     Edit("exchange/dlpack_block.cc",

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "arrays/exchange/outside_use.h"
+#include "arrays/storage/outside_use.h"
 
-#include "arrays/exchange/dlpack_devices.h"
-#include "devrt/arrays/exchange.h"
 #include "streams/internal/captures.h"
 #include "streams/internal/may_capture.h"
 #include "streams/internal/stream_record.h"
@@ -64,17 +62,18 @@ std::optional<StorageUse> OutsideUse::UpToNow() const {
 std::optional<StorageUse> UseOfUnknown(Device device,
                                        absl::FunctionRef<bool()> is_captured) {
   if (!IsOpen(device.record())) return std::nullopt;
-  switch (GetExchangeSettings().release) {
-    case ExchangeSettings::Release::kTrust:
+  switch (GetReleaseRule()) {
+    case ReleaseRule::kTrust:
       break;
-    case ExchangeSettings::Release::kSync:
+    case ReleaseRule::kSync:
       // devrt cannot see captures of streams that it does not know (C82).
-      if (!RecordsGraph(CurrentStream(device)) && !is_captured()) {
+      if (!IsCapturing(CurrentStream(device)).value_or(false) &&
+          !is_captured()) {
         device.Synchronize().IgnoreError();
         break;
       }
       [[fallthrough]];
-    case ExchangeSettings::Release::kRecord: {
+    case ReleaseRule::kRecord: {
       const StreamRef usual = DefaultStream(device);
       return StorageUse(PointOf(usual), usual);
     }

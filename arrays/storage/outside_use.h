@@ -9,9 +9,10 @@
 //
 // Threads: any.
 
-#ifndef DEVRT_ARRAYS_EXCHANGE_OUTSIDE_USE_H_
-#define DEVRT_ARRAYS_EXCHANGE_OUTSIDE_USE_H_
+#ifndef DEVRT_ARRAYS_STORAGE_OUTSIDE_USE_H_
+#define DEVRT_ARRAYS_STORAGE_OUTSIDE_USE_H_
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -50,6 +51,12 @@ class OutsideUse {
   KeptStream kept_;
 };
 
+// The values of ExchangeSettings::Release.
+enum class ReleaseRule : uint8_t { kRecord, kTrust, kSync };
+// Returns ExchangeSettings::release.  exchange/exchange.cc has the settings and
+// defines this function, because the exchange is above the storage.
+ReleaseRule GetReleaseRule();
+
 // A use that stands for the work of a stream of `device` that devrt does not
 // know, or no longer knows, when the consumer releases memory
 // (ExchangeSettings::release).  `is_captured` tells whether a capture uses the
@@ -59,4 +66,4 @@ std::optional<StorageUse> UseOfUnknown(Device device,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_EXCHANGE_OUTSIDE_USE_H_
+#endif  // DEVRT_ARRAYS_STORAGE_OUTSIDE_USE_H_

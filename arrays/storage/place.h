@@ -12,8 +12,8 @@
 //
 // Threads: a Place is a value.
 
-#ifndef DEVRT_ARRAYS_CORE_PLACE_H_
-#define DEVRT_ARRAYS_CORE_PLACE_H_
+#ifndef DEVRT_ARRAYS_STORAGE_PLACE_H_
+#define DEVRT_ARRAYS_STORAGE_PLACE_H_
 
 #include <cstdint>
 #include <iosfwd>
@@ -68,4 +68,4 @@ DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, const Place& place);
 
 }  // namespace devrt
 
-#endif  // DEVRT_ARRAYS_CORE_PLACE_H_
+#endif  // DEVRT_ARRAYS_STORAGE_PLACE_H_
