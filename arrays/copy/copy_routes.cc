@@ -7,7 +7,7 @@
 #include "arrays/copy/copy_on_host.h"
 #include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
-#include "arrays/ops/kernels.h"
+#include "arrays/core/kernels.h"
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"

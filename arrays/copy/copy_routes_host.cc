@@ -9,7 +9,7 @@
 #include "arrays/copy/copy_routes.h"
 #include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
-#include "arrays/ops/kernels.h"
+#include "arrays/core/kernels.h"
 #include "arrays/storage/storage.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/relaxed_wait.h"

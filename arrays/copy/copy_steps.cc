@@ -10,7 +10,7 @@
 #include "arrays/copy/copy_layout.h"
 #include "arrays/copy/copy_on_host.h"
 #include "arrays/core/geometry.h"
-#include "arrays/ops/kernels.h"
+#include "arrays/core/kernels.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/relaxed_wait.h"

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "arrays/core/array_checks.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/status.h"

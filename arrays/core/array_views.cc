@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
-#include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/status.h"
 

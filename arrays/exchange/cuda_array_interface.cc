@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
 #include "arrays/exchange/consumer_stream.h"
 #include "arrays/exchange/dlpack_devices.h"

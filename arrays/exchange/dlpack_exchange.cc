@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
 #include "arrays/exchange/consumer_stream.h"
 #include "arrays/exchange/dlpack_block.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "arrays/core/array_checks.h"
 #include "arrays/exchange/consumer_stream.h"
 #include "arrays/exchange/dlpack_block.h"
 #include "arrays/exchange/dlpack_devices.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
 #include "devrt/runtime/status.h"
 
@@ -73,21 +74,6 @@ absl::Status EnqueueKernel(uint32_t op, const Inputs& inputs,
 }
 
 }  // namespace
-
-absl::Status CheckTarget(const char* call, const Array& target) {
-  DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(target.storage(), call));
-  if (target.read_only()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call, ": the target of shape ", ShapeText(target.shape()), " in ",
-        target.place().name(), " is read-only: write to a Copy() of it"));
-  }
-  if (HasOverlap(target)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        call, ": elements of the target of shape ", ShapeText(target.shape()),
-        " share memory (it was broadcast): write to a Copy() of it"));
-  }
-  return absl::OkStatus();
-}
 
 bool Interferes(const Array& out, const Array& in) {
   if (out.size() == 0 || in.size() == 0) return false;

@@ -26,7 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "arrays/ops/kernels.h"
+#include "arrays/core/kernels.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/scalar.h"
@@ -34,9 +34,6 @@
 
 namespace devrt::internal {
 
-// INVALID_ARGUMENT if the target was moved from, is read-only, or has two
-// elements that share memory.
-absl::Status CheckTarget(const char* call, const Array& target);
 // Returns true if a kernel that writes `out` could change elements of `in`
 // before it reads them: the two share bytes and are not one view.
 bool Interferes(const Array& out, const Array& in);

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "arrays/ops/kernels.h"
-#include "arrays/storage/storage.h"
+#include "arrays/core/array_checks.h"
+#include "arrays/core/kernels.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/storage/storage_blocks.h"
 #include "arrays/storage/storage_end.h"
@@ -343,12 +344,6 @@ absl::StatusOr<bool> Storage::IsReady(CallSite site) {
     if (!over) return false;
   }
   return true;
-}
-
-absl::Status MovedFromError(const char* call) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      call,
-      " on an Array that was moved from: use the Array that it was moved to"));
 }
 
 absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {

@@ -35,7 +35,6 @@
 #include <memory>
 #include <optional>
 
-#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -192,15 +191,6 @@ class EndSiteScope {
  private:
   const CallSite former_;
 };
-
-// INVALID_ARGUMENT for an array without a storage: "Fill on an Array that was
-// moved from: ...".
-absl::Status MovedFromError(const char* call);
-inline absl::Status CheckNotMovedFrom(const std::shared_ptr<Storage>& storage,
-                                      const char* call) {
-  if (ABSL_PREDICT_TRUE(storage != nullptr)) return absl::OkStatus();
-  return MovedFromError(call);
-}
 
 // Where a step of an operation runs.
 struct Step {

@@ -13,8 +13,8 @@
 // Errors: UNIMPLEMENTED, naming the operation, the dtype, the backend and the
 // remedy; those of the backend.
 
-#ifndef DEVRT_ARRAYS_OPS_KERNELS_H_
-#define DEVRT_ARRAYS_OPS_KERNELS_H_
+#ifndef DEVRT_ARRAYS_CORE_KERNELS_H_
+#define DEVRT_ARRAYS_CORE_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -68,4 +68,4 @@ class Kernels {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_ARRAYS_OPS_KERNELS_H_
+#endif  // DEVRT_ARRAYS_CORE_KERNELS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "arrays/ops/kernels.h"
+#include "arrays/core/kernels.h"
 
 #include <string>
 #include <utility>
