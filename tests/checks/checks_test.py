@@ -128,6 +128,19 @@ class TreeTest(unittest.TestCase):
         self.write("layers/trace/l.cc", SPDX + '#include "devrt/runtime/a.h"\n')
         self.assert_names(rooms.check_rooms(), "layers/trace/l.cc")
 
+    def test_rooms_folders_and_public_headers(self):
+        self.write("arrays/core/array.h", SPDX)
+        link = self.root / "include/devrt/arrays/array.h"
+        link.parent.mkdir()
+        link.symlink_to("../../../arrays/core/array.h")
+        self.write("arrays/copy/steps.h",
+                   SPDX + '#include "devrt/arrays/array.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("arrays/storage/storage.h",
+                   SPDX + '#include "devrt/arrays/array.h"\n')
+        self.assert_names(rooms.check_rooms(), "arrays/storage/storage.h",
+                          "arrays/core/ is not below")
+
     def test_rooms_public_headers_are_links(self):
         self.write("include/devrt/runtime/b.h", SPDX)
         self.assert_names(rooms.check_rooms(), "include/devrt/runtime/b.h", "link")
