@@ -6,11 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
-#include "arrays/copy/copy_routes.h"
 #include "arrays/copy/copy_steps.h"
 #include "arrays/core/array_checks.h"
 #include "arrays/core/kernels.h"
-#include "arrays/storage/storage.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/copy.h"
 #include "devrt/runtime/status.h"

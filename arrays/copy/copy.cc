@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_routes.h"
+#include "arrays/copy/copy_steps.h"
 #include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
 #include "devrt/runtime/status.h"

@@ -8,7 +8,6 @@
 #include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
 #include "arrays/core/kernels.h"
-#include "arrays/storage/storage.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/captures.h"
@@ -71,7 +70,7 @@ absl::Status EnqueueOne(const StreamTarget& target, const Array& dst,
 
 // Copies within one device through memory in between, because the sides may
 // overlap.
-absl::Status CopyOverlapping(const CopyJob& job, const Step& step,
+absl::Status CopyOverlapping(const CopyJob& job, const CopyStep& step,
                              bool kernels) {
   const Array once = WithoutRepeats(job.src);
   DEVRT_ASSIGN_OR_RETURN(const Array copy, NewOn(step, once, once.dtype()));
@@ -95,7 +94,7 @@ absl::Status CopyOverlapping(const CopyJob& job, const Step& step,
 }  // namespace
 
 absl::Status CopyWithinDevice(const CopyJob& job) {
-  const Step step = {job.StreamOf(*job.dst.place().device()), job.site};
+  const CopyStep step = {{job.StreamOf(*job.dst.place().device()), job.site}};
   const bool kernels = HasElementwise(step.stream.device());
   if (MayOverlap(job.dst, job.src)) return CopyOverlapping(job, step, kernels);
   if (!kernels && !job.is_block) return CopyThroughHost(job);
@@ -149,8 +148,8 @@ absl::Status JoinCurrent(const Step& step, StreamRef current) {
 
 // Where the steps of the two devices run.
 struct PeerSteps {
-  Step sender;
-  Step receiver;
+  CopyStep sender;
+  CopyStep receiver;
 };
 
 // Copies one block from device to device.
@@ -158,8 +157,8 @@ absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps,
                            const Array& dst, char* to, const Array& src,
                            const char* from) {
   const bool by_receiver = job.stream == steps.receiver.stream;
-  const Step& step = by_receiver ? steps.receiver : steps.sender;
-  const Step& other = by_receiver ? steps.sender : steps.receiver;
+  const CopyStep& step = by_receiver ? steps.receiver : steps.sender;
+  const CopyStep& other = by_receiver ? steps.sender : steps.receiver;
   DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));
   DEVRT_RETURN_IF_ERROR(
       CopyBlock(step, dst, to, src, from, dst.nbytes(), false));
@@ -211,15 +210,15 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
       (!job.is_block && !HasElementwise(from))) {
     return CopyThroughHost(job);
   }
-  PeerSteps steps = {{job.StreamOf(from), job.site},
-                     {job.StreamOf(to), job.site}};
+  PeerSteps steps = {{{job.StreamOf(from), job.site}},
+                     {{job.StreamOf(to), job.site}}};
   DEVRT_RETURN_IF_ERROR(AskForCapture(&steps.sender, &steps.receiver));
   if (steps.sender.capture != CaptureNumber::kNone) {
     // Finds waits that the capture forbids before anything is enqueued.
-    DEVRT_RETURN_IF_ERROR(
-        job.src.storage()->OrderBefore(steps.sender.stream, false, job.site));
-    DEVRT_RETURN_IF_ERROR(
-        job.dst.storage()->OrderBefore(steps.receiver.stream, true, job.site));
+    const Touched read[] = {{job.src.storage().get(), false}};
+    DEVRT_RETURN_IF_ERROR(JoinUses(steps.sender, read));
+    const Touched written[] = {{job.dst.storage().get(), true}};
+    DEVRT_RETURN_IF_ERROR(JoinUses(steps.receiver, written));
   }
   if (!job.is_block) return CopyPeerElements(job, steps);
   return CopyPeerBlock(job, steps, job.dst, job.layout.dst, job.src,

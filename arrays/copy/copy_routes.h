@@ -55,13 +55,6 @@ absl::Status CopyDeviceToHost(const CopyJob& job);
 // Copies through host memory, with a wait.
 absl::Status CopyThroughHost(const CopyJob& job);
 
-// Returns true if a device does the operations on the array, and false if the
-// calling thread does.
-inline bool IsOnDevice(const Array& array) {
-  const MemoryKind kind = array.place().kind();
-  return kind == MemoryKind::kDevice || kind == MemoryKind::kManaged;
-}
-
 }  // namespace devrt::internal
 
 #endif  // DEVRT_ARRAYS_COPY_COPY_ROUTES_H_

@@ -10,7 +10,6 @@
 #include "arrays/copy/copy_steps.h"
 #include "arrays/core/geometry.h"
 #include "arrays/core/kernels.h"
-#include "arrays/storage/storage.h"
 #include "devrt/runtime/status.h"
 #include "streams/internal/relaxed_wait.h"
 
@@ -22,7 +21,7 @@ Dims ToDims(DimSpan dims) { return Dims(dims.begin(), dims.end()); }
 
 // Copies each contiguous piece of `dst` by itself, for devices without kernels.
 // `packed` is dense, in the order of dst's axes.
-absl::Status CopyPieces(const Step& step, const Array& dst,
+absl::Status CopyPieces(const CopyStep& step, const Array& dst,
                         const Array& packed) {
   const CopyLayout layout = LayoutOf(dst, packed);
   const size_t inner = layout.shape.size() - 1;
@@ -52,20 +51,26 @@ absl::Status CopyPieces(const Step& step, const Array& dst,
   return SynchronizeRelaxed(step.stream, step.site);
 }
 
+// The step, for a copy of `staged` in place of the program's host memory.
+CopyStep StepFor(const Array& staged, const Step& step) {
+  return {step, IsPageable(staged, step.stream)};
+}
+
 // Packs on the host in the target's dtype, then copies.
 absl::Status PackAndCopy(const CopyJob& job, const Step& step, bool to_block) {
   DEVRT_ASSIGN_OR_RETURN(
       const Array packed,
       NewStaging(step.stream.device(), job.dst, job.dst.dtype(), job.site));
   DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
-  if (!to_block) return CopyPieces(step, job.dst, packed);
+  const CopyStep crossing = StepFor(packed, step);
+  if (!to_block) return CopyPieces(crossing, job.dst, packed);
   const CopyLayout layout = LayoutOf(job.dst, packed);
-  return CopyBlock(step, job.dst, layout.dst, packed, layout.src,
+  return CopyBlock(crossing, job.dst, layout.dst, packed, layout.src,
                    job.dst.nbytes(), !job.non_blocking);
 }
 
 // Copies each element once, in one block, which the device unpacks and casts.
-absl::Status CopyAndSpread(const CopyJob& job, const Step& step) {
+absl::Status CopyAndSpread(const CopyJob& job, CopyStep step) {
   Array packed = WithoutRepeats(job.src);
   char* begin = nullptr;
   if (!IsDense(packed, &begin)) {
@@ -74,6 +79,7 @@ absl::Status CopyAndSpread(const CopyJob& job, const Step& step) {
         NewStaging(step.stream.device(), packed, packed.dtype(), job.site));
     DEVRT_RETURN_IF_ERROR(ConvertOnHost(staged, packed, job.site));
     packed = staged;
+    step = StepFor(staged, step);
     IsDense(packed, &begin);
   }
   const uint64_t bytes = packed.nbytes();
@@ -104,8 +110,9 @@ absl::Status CopyAndPick(const CopyJob& job, const Step& step) {
   DEVRT_ASSIGN_OR_RETURN(
       const Array raw, NewStagingBlock(step.stream.device(), extent, job.site));
   const char* const begin = static_cast<char*>(once.data()) + span.lo;
-  DEVRT_RETURN_IF_ERROR(CopyBlock(step, raw, static_cast<char*>(raw.data()),
-                                  once, begin, extent, true));
+  DEVRT_RETURN_IF_ERROR(CopyBlock(StepFor(raw, step), raw,
+                                  static_cast<char*>(raw.data()), once, begin,
+                                  extent, true));
   const Array elements(raw.storage(), static_cast<char*>(raw.data()) - span.lo,
                        ToDims(once.shape()), ToDims(once.strides()),
                        once.dtype());
@@ -115,7 +122,7 @@ absl::Status CopyAndPick(const CopyJob& job, const Step& step) {
 }
 
 // The device packs and casts, then one block crosses.
-absl::Status PackOnDevice(const CopyJob& job, const Step& step) {
+absl::Status PackOnDevice(const CopyJob& job, const CopyStep& step) {
   DEVRT_ASSIGN_OR_RETURN(const Array packed,
                          NewOn(step, job.dst, job.dst.dtype()));
   const CopyLayout layout = LayoutOf(job.dst, packed);
@@ -129,56 +136,62 @@ absl::Status PackOnDevice(const CopyJob& job, const Step& step) {
         return CopyOperands(target, OperandOf(job.dst, layout.dst, bytes),
                             OperandOf(packed, layout.src, bytes));
       }));
-  const bool wait = !job.non_blocking || IsPageable(job.dst, step.stream);
+  const bool wait = !job.non_blocking || step.pageable;
   return wait ? SynchronizeRelaxed(step.stream, job.site) : absl::OkStatus();
+}
+
+absl::Status CopyJobBlock(const CopyJob& job, const CopyStep& step) {
+  return CopyBlock(step, job.dst, job.layout.dst, job.src, job.layout.src,
+                   job.dst.nbytes(), !job.non_blocking);
+}
+
+// The host unpacks the elements, which it has to wait for.
+absl::Status CopyAndUnpack(const CopyJob& job, const Step& step) {
+  const Array once = WithoutRepeats(job.src);
+  DEVRT_ASSIGN_OR_RETURN(
+      const Array arrived,
+      NewStaging(step.stream.device(), once, job.dst.dtype(), job.site));
+  const CopyJob crossing(arrived, once, step.stream, false, job.site);
+  const CopyStep staged = StepFor(arrived, step);
+  DEVRT_RETURN_IF_ERROR(crossing.is_block ? CopyJobBlock(crossing, staged)
+                                          : PackOnDevice(crossing, staged));
+  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
+                         arrived.BroadcastTo(job.dst.shape()));
+  return ConvertOnHost(job.dst, repeated, job.site);
 }
 
 }  // namespace
 
 absl::Status CopyHostToDevice(const CopyJob& job) {
-  const Step step = {job.StreamOf(*job.dst.place().device()), job.site};
+  CopyStep step = {{job.StreamOf(*job.dst.place().device()), job.site}};
+  step.pageable = IsPageable(job.src, step.stream);
   const bool kernels = HasElementwise(step.stream.device());
   char* begin = nullptr;
   const bool to_block = job.is_block || IsDense(job.dst, &begin);
   const bool dense = job.is_block || IsDense(WithoutRepeats(job.src), &begin);
   // Every launch of a graph would repeat the values that the host packs now.
-  if (!job.non_blocking || IsPageable(job.src, step.stream) ||
+  if (!job.non_blocking || step.pageable ||
       (!job.is_block && !(kernels && dense))) {
-    DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(&step));
   }
-  if (job.is_block) {
-    return CopyBlock(step, job.dst, job.layout.dst, job.src, job.layout.src,
-                     job.dst.nbytes(), !job.non_blocking);
-  }
+  if (job.is_block) return CopyJobBlock(job, step);
   return !kernels || (!dense && to_block) ? PackAndCopy(job, step, to_block)
                                           : CopyAndSpread(job, step);
 }
 
 absl::Status CopyDeviceToHost(const CopyJob& job) {
-  const Step step = {job.StreamOf(*job.src.place().device()), job.site};
+  CopyStep step = {{job.StreamOf(*job.src.place().device()), job.site}};
+  step.pageable = IsPageable(job.dst, step.stream);
   const bool kernels = HasElementwise(step.stream.device());
   char* target = nullptr;
   const bool to_block = job.is_block || IsDense(job.dst, &target);
-  if (!job.non_blocking || IsPageable(job.dst, step.stream) ||
+  if (!job.non_blocking || step.pageable ||
       (!job.is_block && !(kernels && to_block))) {
-    DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
+    DEVRT_RETURN_IF_ERROR(CheckMayWait(&step));
   }
-  if (job.is_block) {
-    return CopyBlock(step, job.dst, job.layout.dst, job.src, job.layout.src,
-                     job.dst.nbytes(), !job.non_blocking);
-  }
+  if (job.is_block) return CopyJobBlock(job, step);
   if (!kernels) return CopyAndPick(job, step);
-  if (to_block) return PackOnDevice(job, step);
-  // The host has to wait before it can unpack the elements.
-  const Array once = WithoutRepeats(job.src);
-  DEVRT_ASSIGN_OR_RETURN(
-      const Array arrived,
-      NewStaging(step.stream.device(), once, job.dst.dtype(), job.site));
-  DEVRT_RETURN_IF_ERROR(
-      CopyDeviceToHost(CopyJob(arrived, once, step.stream, false, job.site)));
-  DEVRT_ASSIGN_OR_RETURN(const Array repeated,
-                         arrived.BroadcastTo(job.dst.shape()));
-  return ConvertOnHost(job.dst, repeated, job.site);
+  return to_block ? PackOnDevice(job, step) : CopyAndUnpack(job, step);
 }
 
 }  // namespace devrt::internal

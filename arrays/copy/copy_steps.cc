@@ -81,6 +81,12 @@ absl::Status CheckMayWait(StreamRef stream) {
       "capture"));
 }
 
+absl::Status CheckMayWait(Step* step) {
+  DEVRT_RETURN_IF_ERROR(CheckMayWait(step->stream));
+  step->capture = CaptureNumber::kNone;
+  return absl::OkStatus();
+}
+
 bool IsPageable(const Array& array, StreamRef stream) {
   const Place place = array.place();
   return place.kind() == MemoryKind::kHost ||
@@ -100,53 +106,39 @@ Operand OperandOf(const Array& array, const char* data, uint64_t bytes) {
   return operand;
 }
 
-namespace {
-
-// RunCopy for callers that know whether a side is pageable.
-absl::Status RunSides(const Step& step, const Array& dst, const Array& src,
-                      bool pageable, Enqueue enqueue) {
+absl::Status RunCopy(const CopyStep& step, const Array& dst, const Array& src,
+                     Enqueue enqueue) {
   const Touched touched[] = {{dst.storage().get(), true},
                              {src.storage().get(), false}};
-  return pageable ? RunDrained(step, touched, enqueue)
-                  : RunOrdered(step, touched, enqueue);
+  return step.pageable ? RunDrained(step, touched, enqueue)
+                       : RunOrdered(step, touched, enqueue);
 }
 
-}  // namespace
-
-absl::Status RunCopy(const Step& step, const Array& dst, const Array& src,
-                     Enqueue enqueue) {
-  const bool pageable =
-      IsPageable(dst, step.stream) || IsPageable(src, step.stream);
-  if (pageable) DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
-  return RunSides(step, dst, src, pageable, enqueue);
-}
-
-absl::Status RunCopyVia(const Step& step, const Array& dst,
+absl::Status RunCopyVia(const CopyStep& step, const Array& dst,
                         const Array& between, const Array& src, Enqueue first,
                         Enqueue second) {
-  if (IsPageable(dst, step.stream) || IsPageable(src, step.stream)) {
-    DEVRT_RETURN_IF_ERROR(RunCopy(step, between, src, first));
-    return RunCopy(step, dst, between, second);
+  if (step.pageable) {
+    CopyStep inside = step;
+    inside.pageable = false;
+    const bool enters = !IsOnDevice(src);
+    DEVRT_RETURN_IF_ERROR(RunCopy(enters ? step : inside, between, src, first));
+    return RunCopy(enters ? inside : step, dst, between, second);
   }
-  return RunSides(step, dst, src, false,
-                  [&](const StreamTarget& target) -> absl::Status {
-                    DEVRT_RETURN_IF_ERROR(first(target));
-                    return second(target);
-                  });
+  return RunCopy(step, dst, src, [&](const StreamTarget& target) {
+    const absl::Status packed = first(target);
+    return packed.ok() ? second(target) : packed;
+  });
 }
 
-absl::Status CopyBlock(const Step& step, const Array& dst, char* to,
+absl::Status CopyBlock(const CopyStep& step, const Array& dst, char* to,
                        const Array& src, const char* from, uint64_t bytes,
                        bool wait) {
-  const bool pageable =
-      IsPageable(dst, step.stream) || IsPageable(src, step.stream);
-  wait = wait || pageable;
-  if (wait) DEVRT_RETURN_IF_ERROR(CheckMayWait(step.stream));
   const auto enqueue = [&](const StreamTarget& target) {
     return CopyOperands(target, OperandOf(dst, to, bytes),
                         OperandOf(src, from, bytes));
   };
-  DEVRT_RETURN_IF_ERROR(RunSides(step, dst, src, pageable, enqueue));
+  wait = wait || step.pageable;
+  DEVRT_RETURN_IF_ERROR(RunCopy(step, dst, src, enqueue));
   if (!wait) return absl::OkStatus();
   return SynchronizeRelaxed(step.stream, step.site);
 }
@@ -176,7 +168,7 @@ absl::Status EnqueueKernel(const StreamTarget& target, const Array& dst,
   return kernels.Apply(DEVRT_OP_COPY, TensorOf(dst), &input, 1);
 }
 
-absl::Status CopyByKernel(const Step& step, const Array& dst,
+absl::Status CopyByKernel(const CopyStep& step, const Array& dst,
                           const Array& src) {
   return RunCopy(step, dst, src, [&](const StreamTarget& target) {
     return EnqueueKernel(target, dst, src);

@@ -3,9 +3,11 @@
 // Steps of a copy's route: one copy of a block, one kernel, one conversion by
 // the host, and memory between two steps.
 //
-//   const Step step = {stream, site};
+//   const CopyStep step = {{stream, site}};
 //   DEVRT_ASSIGN_OR_RETURN(const Array packed, NewOn(step, dst, dtype));
 //   DEVRT_RETURN_IF_ERROR(CopyByKernel(step, packed, src));
+//
+// The functions ask nothing that the step says: the route has asked.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_STEPS_H_
 #define DEVRT_ARRAYS_COPY_COPY_STEPS_H_
@@ -14,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "arrays/storage/storage.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
@@ -22,6 +24,12 @@
 #include "streams/internal/operand.h"
 
 namespace devrt::internal {
+
+struct CopyStep : Step {
+  // The stream's backend needs the calling thread for copies of memory of one
+  // side, which is host memory (IsPageable).
+  bool pageable = false;
+};
 
 // New arrays with the geometry of DenseOver.
 
@@ -41,6 +49,16 @@ Array WithMemoryOf(const Array& block, const Array& like, const char* begin);
 
 // FAILED_PRECONDITION while the stream is capturing.
 DEVRT_EXPORT absl::Status CheckMayWait(StreamRef stream);
+// CheckMayWait for the step's stream.  Afterwards the step knows that the stream
+// is in no capture.
+absl::Status CheckMayWait(Step* step);
+// Returns true if a device does the operations on the array, and false if the
+// calling thread does.
+inline bool IsOnDevice(const Array& array) {
+  const MemoryKind kind = array.place().kind();
+  return kind == MemoryKind::kDevice || kind == MemoryKind::kManaged;
+}
+
 // Returns true if the stream's backend needs the calling thread for copies of
 // this memory.
 bool IsPageable(const Array& array, StreamRef stream);
@@ -49,18 +67,18 @@ bool IsPageable(const Array& array, StreamRef stream);
 Operand OperandOf(const Array& array, const char* data, uint64_t bytes);
 
 // Runs `enqueue`, which reads `src` and writes `dst`, as one step.
-absl::Status RunCopy(const Step& step, const Array& dst, const Array& src,
+absl::Status RunCopy(const CopyStep& step, const Array& dst, const Array& src,
                      Enqueue enqueue);
 // Runs `first`, which reads `src` and writes `between`, then `second`, which
-// reads `between` and writes `dst`.  The caller has made `between` for this.
-// Both are one step, or two if one side is pageable, because plain memory has
-// no order.
-absl::Status RunCopyVia(const Step& step, const Array& dst,
+// reads `between`, memory of the device, and writes `dst`.  The caller has made
+// `between` for this.  Both are one step, or two if the step is pageable, because
+// plain memory has no order.
+absl::Status RunCopyVia(const CopyStep& step, const Array& dst,
                         const Array& between, const Array& src, Enqueue first,
                         Enqueue second);
-// Copies one block as one step.  Waits for it if `wait`, or if one side is
-// pageable.
-absl::Status CopyBlock(const Step& step, const Array& dst, char* to,
+// Copies one block as one step.  Waits for it if `wait`, or if the step is
+// pageable; the caller has called CheckMayWait then.
+absl::Status CopyBlock(const CopyStep& step, const Array& dst, char* to,
                        const Array& src, const char* from, uint64_t bytes,
                        bool wait);
 // Copies by the calling thread, after a wait for the uses of both sides.
@@ -69,7 +87,8 @@ absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site);
 absl::Status EnqueueKernel(const StreamTarget& target, const Array& dst,
                            const Array& src);
 // Copies by one kernel, as a step.
-absl::Status CopyByKernel(const Step& step, const Array& dst, const Array& src);
+absl::Status CopyByKernel(const CopyStep& step, const Array& dst,
+                          const Array& src);
 
 }  // namespace devrt::internal
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::internal {
@@ -208,6 +209,7 @@ absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
     if (first != nullptr) DEVRT_RETURN_IF_ERROR(first->enqueue(&kernels));
     return EnqueueKernel(op, inputs, result, direct ? nullptr : out, &kernels);
   };
+  if (InHostFunction()) return HostFunctionError(inputs.operation());
   return RunOrdered({stream, inputs.site()}, {touched, count}, enqueue);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
 #include "arrays/ops/compute.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
 
@@ -222,6 +223,7 @@ absl::StatusOr<Array> RunSteps(const Rule& rule, const Array& x,
   const StreamRef stream = internal::CurrentStreamOf(x.place());
   const internal::Touched touched[] = {{x.storage().get(), false},
                                        {result.storage().get(), true}};
+  if (internal::InHostFunction()) return internal::HostFunctionError(rule.name);
   DEVRT_RETURN_IF_ERROR(internal::RunOrdered(
       {stream, site}, touched, [&](const internal::StreamTarget& target) {
         Kernels kernels(rule.name, target);

@@ -14,6 +14,7 @@
 #include "arrays/storage/storage_blocks.h"
 #include "arrays/storage/storage_end.h"
 #include "arrays/storage/storage_kept.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/capture_error.h"

@@ -36,10 +36,8 @@
 #include <optional>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "arrays/storage/outside_use.h"
 #include "arrays/storage/storage_uses.h"
 #include "devrt/arrays/place.h"
@@ -47,7 +45,6 @@
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
 #include "streams/internal/captures.h"
-#include "streams/internal/stream_target.h"
 
 namespace devrt {
 class Array;
@@ -191,49 +188,6 @@ class EndSiteScope {
  private:
   const CallSite former_;
 };
-
-// Where a step of an operation runs.
-struct Step {
-  StreamRef stream;
-  CallSite site;
-  // The capture that the stream is part of, if the caller has asked.
-  std::optional<CaptureNumber> capture = std::nullopt;
-};
-
-// Memory that a step reads, or also writes.
-struct Touched {
-  Storage* storage;
-  bool writes;
-};
-
-// Submits the work of a step.  The stream has been checked.
-using Enqueue = absl::FunctionRef<absl::Status(const StreamTarget& target)>;
-
-// One step of an operation on arrays.  Orders the step's stream after what
-// other streams do to the memory, calls `enqueue`, and notes a use of the
-// memory, all as one step for other threads that use the same memory.  If the
-// ordering fails nothing is enqueued, and waits that were enqueued stay.  What
-// `enqueue` submitted before it failed counts as a use.
-absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
-                        Enqueue enqueue);
-
-// RunOrdered for an enqueue that may block its caller, as copies of plain host
-// memory do.  The host first waits, with no lock held, for the stream and for
-// what other streams do to the operands.  The stream must not be capturing.
-absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
-                        Enqueue enqueue);
-
-// Waits on the host for the use.  FAILED_PRECONDITION while its stream is
-// capturing, because a wait or a query would end the capture.
-absl::Status WaitForUse(const StorageUse& use, CallSite site);
-// FAILED_PRECONDITION if WaitForUse would return it.
-absl::Status CheckMayAsk(const StorageUse& use);
-
-// One step of an operation that the calling thread does itself.  Waits for what
-// streams do to the operands, then calls `access`, which must not enqueue or
-// wait.
-absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
-                       absl::FunctionRef<absl::Status()> access);
 
 // The stream that operations on memory in `place` run on: the current stream of
 // its device.  Not for plain host memory.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "arrays/storage/storage_kept.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The order of an operation on arrays: RunOrdered, RunDrained and RunOnHost.
+
+#include "arrays/storage/storage_order.h"
 
 #include <algorithm>
 #include <cassert>
@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "arrays/storage/storage.h"
 #include "arrays/storage/storage_kept.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
@@ -187,7 +186,6 @@ absl::Status Submit(const Step& step, Enqueue enqueue) {
 absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
                      const Enqueue* enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  if (InHostFunction()) return HostFunctionError("an operation on arrays");
   DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
   LetKeptGo(step.stream);
   OrderedStep ordered(touched);
@@ -222,15 +220,19 @@ absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
   return RunStep(step, touched, &enqueue);
 }
 
+absl::Status JoinUses(const Step& step, absl::Span<const Touched> touched) {
+  return RunStep(step, touched, nullptr);
+}
+
 absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
                                   CallSite site) {
+  if (InHostFunction()) return HostFunctionError("an operation on arrays");
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  LetKeptGo(stream);  // may note uses
   // The usual case of an exchange: one stream.
-  if (!InHostFunction() && CheckStream(stream, "a wait").ok()) {
-    LetKeptGo(stream);  // may note uses
-    if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
-  }
+  if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
   const Touched touched[] = {{this, for_write}};
-  return RunStep({stream, site}, touched, nullptr);
+  return JoinUses({stream, site}, touched);
 }
 
 namespace {
@@ -253,7 +255,6 @@ absl::Status Drain(StreamRef stream, CallSite site) {
 absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  if (InHostFunction()) return HostFunctionError("an operation on arrays");
   DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
   LetKeptGo(step.stream);
   const OrderPoint drained = PointOf(step.stream);
@@ -304,7 +305,6 @@ absl::Status WaitForUse(const StorageUse& use, CallSite site) {
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  if (InHostFunction()) return HostFunctionError("an operation on arrays");
   LetKeptGo();
   OrderedStep step(touched);
   for (;;) {
