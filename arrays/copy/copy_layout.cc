@@ -27,6 +27,26 @@ bool IsOuter(const Axis& a, const Axis& b) {
   return key(a) > key(b);
 }
 
+using Axes = absl::InlinedVector<Axis, 5>;
+
+// The axes of more than one element.  Reverses those with a negative stride of
+// the target, and lets the layout begin at their other end.
+Axes UpwardAxes(const Array& dst, const Array& src, CopyLayout* layout) {
+  Axes axes;
+  for (size_t i = 0; i < dst.shape().size(); ++i) {
+    Axis axis{dst.shape()[i], dst.strides()[i], src.strides()[i]};
+    if (axis.extent == 1) continue;
+    if (axis.dst < 0) {
+      layout->dst += axis.dst * (axis.extent - 1);
+      layout->src += axis.src * (axis.extent - 1);
+      axis.dst = -axis.dst;
+      axis.src = -axis.src;
+    }
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
 }  // namespace
 
 CopyLayout LayoutOf(const Array& dst, const Array& src) {
@@ -42,21 +62,9 @@ CopyLayout LayoutOf(const Array& dst, const Array& src) {
     layout.src_strides.push_back(static_cast<int64_t>(src.item_size()));
     return layout;
   }
-  absl::InlinedVector<Axis, 5> axes;
-  for (int k = 0; k < dst.ndim(); ++k) {
-    const size_t i = static_cast<size_t>(k);
-    Axis axis{dst.shape()[i], dst.strides()[i], src.strides()[i]};
-    if (axis.extent == 1) continue;
-    if (axis.dst < 0) {
-      layout.dst += axis.dst * (axis.extent - 1);
-      layout.src += axis.src * (axis.extent - 1);
-      axis.dst = -axis.dst;
-      axis.src = -axis.src;
-    }
-    axes.push_back(axis);
-  }
+  Axes axes = UpwardAxes(dst, src, &layout);
   std::stable_sort(axes.begin(), axes.end(), IsOuter);
-  absl::InlinedVector<Axis, 5> merged;
+  Axes merged;
   for (const Axis& axis : axes) {
     if (!merged.empty() && merged.back().dst == axis.dst * axis.extent &&
         merged.back().src == axis.src * axis.extent) {

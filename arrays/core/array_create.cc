@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays/core/geometry.h"
+#include "arrays/storage/pointer_place.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/raw_memory.h"
@@ -30,21 +31,6 @@ absl::StatusOr<Dims> StridesFor(DimSpan shape, DType dtype, Dims given) {
   return absl::InvalidArgumentError(
       absl::StrCat("strides ", ShapeText(given), " do not fit shape ",
                    ShapeText(shape), ": one for each axis, in bytes"));
-}
-
-std::optional<Place> PlaceOf(const PointerInfo& info) {
-  if (!info.device) return std::nullopt;
-  switch (info.kind) {
-    case PointerKind::kDevice:
-      return Place(*info.device);
-    case PointerKind::kPinned:
-      return Place::Pinned(*info.device);
-    case PointerKind::kManaged:
-      return Place::Managed(*info.device);
-    case PointerKind::kUnregistered:
-      break;
-  }
-  return std::nullopt;
 }
 
 // Returns true if a caller may claim that memory in `actual` is in `claimed`.
@@ -162,8 +148,8 @@ absl::StatusOr<Array> Array::FromPointer(void* data, DimSpan shape, DType dtype,
   DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(data));
   Place place = options.place.value_or(Place::Host());
   if (data != nullptr && (bytes != 0 || !options.place)) {
-    DEVRT_ASSIGN_OR_RETURN(place,
-                           CheckedPlace(data, options.place, PlaceOf(info)));
+    DEVRT_ASSIGN_OR_RETURN(
+        place, CheckedPlace(data, options.place, internal::PlaceOf(info)));
   }
   if (bytes != 0) {
     DEVRT_RETURN_IF_ERROR(CheckAddresses(first, span));

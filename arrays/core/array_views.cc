@@ -169,7 +169,7 @@ bool StridesWithoutCopy(const Array& array, DimSpan shape, Dims* strides) {
 
 absl::StatusOr<Array> Array::SliceAxis(int axis, Slice slice) const {
   DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "SliceAxis"));
-  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
+  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis("SliceAxis", axis, shape_));
   if (slice.step == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a slice of axis ", axis,
@@ -188,12 +188,12 @@ absl::StatusOr<Array> Array::SliceAxis(int axis, Slice slice) const {
 
 absl::StatusOr<Array> Array::Index(int axis, int64_t index) const {
   DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Index"));
-  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
+  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis("Index", axis, shape_));
   const int64_t extent = shape_[k];
   if (index < -extent || index >= extent) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("index ", index, " is out of range for axis ", axis,
-                     " of extent ", extent));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Index: index ", index, " is out of range for axis ", axis,
+        " of shape ", ShapeText(shape_), ", which has the extent ", extent));
   }
   absl::StatusOr<Array> made(*this);
   Array& view = *made;
@@ -225,7 +225,7 @@ absl::StatusOr<Array> Array::Permute(absl::Span<const int> axes) const {
   Array& view = *made;
   uint32_t seen = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
-    DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axes[i], ndim()));
+    DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis("Permute", axes[i], shape_));
     if ((seen >> k & 1) != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("axes ", AxesText(axes), " name axis ", k,
@@ -272,7 +272,11 @@ absl::StatusOr<Array> Array::ExpandDims(int axis) const {
         absl::StrCat("no axis can be added to ", kMaxDims,
                      ": arrays have at most that many"));
   }
-  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim() + 1));
+  const int last = ndim();
+  if (axis < -last - 1 || axis > last) {
+    return internal::NoAxisError("ExpandDims", axis, shape_, last + 1);
+  }
+  const int k = axis < 0 ? axis + last + 1 : axis;
   absl::StatusOr<Array> made(*this);
   Array& view = *made;
   int64_t stride = static_cast<int64_t>(item_size());
@@ -286,7 +290,7 @@ absl::StatusOr<Array> Array::ExpandDims(int axis) const {
 
 absl::StatusOr<Array> Array::Squeeze(int axis) const {
   DEVRT_RETURN_IF_ERROR(CheckNotMovedFrom(storage_, "Squeeze"));
-  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis(axis, ndim()));
+  DEVRT_ASSIGN_OR_RETURN(const int k, NormalAxis("Squeeze", axis, shape_));
   if (shape_[k] != 1) return NoSqueeze(*this, k);
   absl::StatusOr<Array> made(*this);
   Array& view = *made;

@@ -244,15 +244,16 @@ bool IsSameView(const Array& a, const Array& b) {
   return true;
 }
 
-absl::StatusOr<int> NormalAxis(int axis, int ndim) {
-  if (axis >= -ndim && axis < ndim) return axis < 0 ? axis + ndim : axis;
+absl::Status NoAxisError(const char* call, int axis, DimSpan shape, int ndim) {
+  const std::string begin = absl::StrCat(
+      call, ": axis ", axis, " does not exist: shape ", ShapeText(shape));
   if (ndim == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "axis ", axis, " does not exist: an array of shape () has none"));
+    return absl::InvalidArgumentError(absl::StrCat(begin, " has no axes"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("axis ", axis, " does not exist: there are ", ndim, " (",
-                   -ndim, " to ", ndim - 1, ")"));
+  const bool adds = static_cast<size_t>(ndim) != shape.size();
+  return absl::InvalidArgumentError(absl::StrCat(
+      begin, adds ? " with the new axis has " : " has ", ndim,
+      ndim == 1 ? " axis (" : " axes (", -ndim, " to ", ndim - 1, ")"));
 }
 
 }  // namespace internal

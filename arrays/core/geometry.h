@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/arrays/array.h"
@@ -68,8 +69,18 @@ bool MayOverlap(const Array& a, const Array& b);
 // Returns true if each element has the same address in both arrays.
 bool IsSameView(const Array& a, const Array& b);
 
+// The error for an axis that an array of this shape does not have.  `ndim` is
+// the number of axes, with the new one for ExpandDims.
+absl::Status NoAxisError(const char* call, int axis, DimSpan shape, int ndim);
 // The axis counted from the front.  INVALID_ARGUMENT: not in [-ndim, ndim).
-absl::StatusOr<int> NormalAxis(int axis, int ndim);
+inline absl::StatusOr<int> NormalAxis(const char* call, int axis,
+                                      DimSpan shape) {
+  const int ndim = static_cast<int>(shape.size());
+  if (ABSL_PREDICT_FALSE(axis < -ndim || axis >= ndim)) {
+    return NoAxisError(call, axis, shape, ndim);
+  }
+  return axis < 0 ? axis + ndim : axis;
+}
 
 }  // namespace devrt::internal
 

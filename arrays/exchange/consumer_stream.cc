@@ -90,6 +90,20 @@ absl::StatusOr<Consumer> ResolveZero(Row row, Device device, DLDevice pair) {
   return OnStream(DefaultStream(device));
 }
 
+// The host waits for a consumer of host memory.
+Consumer ConsumerWithoutNumber(const Place& place, DLDevice pair,
+                               std::optional<StreamRef> home) {
+  const bool is_device =
+      place.kind() == MemoryKind::kDevice ||
+      pair.device_type == (place.device().has_value()
+                               ? DLPackTypesOf(*place.device()).device_type
+                               : -1);
+  if (is_device) return OnStream(DefaultFor(*place.device(), home));
+  Consumer consumer;
+  consumer.order = Consumer::Order::kHostWait;
+  return consumer;
+}
+
 }  // namespace
 
 absl::StatusOr<StreamRef> StreamOfHandle(Device device, int64_t handle,
@@ -119,17 +133,8 @@ absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
                                          std::optional<int64_t> stream,
                                          std::optional<StreamRef> home,
                                          std::shared_ptr<void> owner) {
+  if (!stream.has_value()) return ConsumerWithoutNumber(place, pair, home);
   Consumer consumer;
-  if (!stream.has_value()) {
-    const bool is_device =
-        place.kind() == MemoryKind::kDevice ||
-        pair.device_type == (place.device().has_value()
-                                 ? DLPackTypesOf(*place.device()).device_type
-                                 : -1);
-    if (is_device) return OnStream(DefaultFor(*place.device(), home));
-    consumer.order = Consumer::Order::kHostWait;
-    return consumer;
-  }
   if (*stream == -1) return consumer;
   if (*stream < -1) {
     return BadStream(*stream, pair, "streams are -1 (no order) and up");

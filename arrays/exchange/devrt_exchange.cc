@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C functions of devrt_exchange.h.  They catch exceptions, because an
-// allocation may throw std::bad_alloc.
+// The C functions of devrt_exchange.h, and WrapArray and UnwrapArray of
+// exchange_handle.h, whose handles these functions take.  The C functions catch
+// exceptions, because an allocation may throw std::bad_alloc.
 
 #include "devrt/arrays/devrt_exchange.h"
 

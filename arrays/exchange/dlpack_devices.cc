@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays/exchange/exchange_error.h"
+#include "arrays/storage/pointer_place.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
@@ -98,19 +99,6 @@ bool IsKnownType(int32_t type) {
   }
 }
 
-Place PlaceOfInfo(const PointerInfo& info) {
-  switch (info.kind) {
-    case PointerKind::kDevice:
-      return Place(*info.device);
-    case PointerKind::kPinned:
-      return Place::Pinned(*info.device);
-    case PointerKind::kManaged:
-      return Place::Managed(*info.device);
-    default:
-      return Place::Host();
-  }
-}
-
 absl::Status CheckInBlock(const PointerInfo& info, const void* first,
                           ByteSpan span) {
   if (info.id == 0 && info.device && LiesInCache(first)) {
@@ -193,7 +181,7 @@ absl::StatusOr<Place> DevicePlace(DLDevice device, const PointerInfo& info,
         absl::StrCat("address ", Hex(first), " is said to be memory of device ",
                      PairText(device), ", but no backend knows it"));
   }
-  const Place place = PlaceOfInfo(info);
+  const Place place = *PlaceOf(info);
   if (IsPairOf(device, info)) return place;
   return BufferError(absl::StrCat("address ", Hex(first),
                                   " is said to be memory of device ",
@@ -257,7 +245,7 @@ absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span) {
                      ": it is not memory that a device can reach"));
   }
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
-  return PlaceOfInfo(info);
+  return *PlaceOf(info);
 }
 
 bool IsHostReadable(const Array& array) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ToDLPack, by the tables of E49 to E51.
+// ToDLPack of dlpack.h, by the tables of E49 to E51.
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FromDLPack, with the checks of E60.
+// FromDLPack of dlpack.h, with the checks of E60.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +13,8 @@
 #include "arrays/exchange/dlpack_block.h"
 #include "arrays/exchange/dlpack_devices.h"
 #include "arrays/exchange/exchange_error.h"
+#include "arrays/storage/object_cache.h"
 #include "arrays/storage/storage.h"
-#include "arrays/storage/storage_blocks.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
 #include "runtime/internal/text.h"
@@ -287,7 +287,7 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
   DEVRT_RETURN_IF_ERROR(CheckWanted(place, options));
   using Owner = ForeignTensor<Tensor>;
   auto shared = std::allocate_shared<Owner>(
-      internal::StorageBlocks<Owner, internal::OfOwners>());
+      internal::ObjectCache<Owner, internal::OfOwners>());
   Owner* const owner = shared.get();
   const bool copies = IsCopyWanted(place, options);
   const auto borrow = [&] {

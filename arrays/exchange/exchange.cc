@@ -10,24 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "arrays/exchange/exchange_error.h"
 #include "arrays/storage/outside_use.h"
 #include "devrt/runtime/log.h"
 
 namespace devrt {
 
 namespace {
-
-constexpr const char kPayload[] = "devrt/exchange";
-
-absl::Status WithKind(const char* kind, const std::string& text) {
-  absl::Status status = absl::FailedPreconditionError(text);
-  status.SetPayload(kPayload, absl::Cord(kind));
-  return status;
-}
 
 class State {
  public:
@@ -99,16 +89,6 @@ class State {
 
 namespace internal {
 
-absl::Status BufferError(const std::string& text) {
-  return WithKind("buffer", text);
-}
-absl::Status CopyRequiredError(const std::string& text) {
-  return WithKind("copy", text);
-}
-absl::Status NotOfferedError(const std::string& text) {
-  return WithKind("absent", text);
-}
-
 ReleaseRule GetReleaseRule() {
   using Release = ExchangeSettings::Release;
   static_assert(static_cast<Release>(ReleaseRule::kTrust) == Release::kTrust);
@@ -117,14 +97,6 @@ ReleaseRule GetReleaseRule() {
 }
 
 }  // namespace internal
-
-ExchangeError GetExchangeError(const absl::Status& status) {
-  const auto payload = status.GetPayload(kPayload);
-  if (!payload.has_value()) return ExchangeError::kNone;
-  if (*payload == "copy") return ExchangeError::kCopyRequired;
-  if (*payload == "absent") return ExchangeError::kNotOffered;
-  return ExchangeError::kBuffer;
-}
 
 ExchangeSettings GetExchangeSettings() { return State::Get().settings(); }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The elementwise operations of operations.h: Apply, ApplyInto and Where.
 
 #include <iterator>
 #include <limits>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// ArrayEqual of operations.h.
 
 #include <cstring>
 #include <optional>

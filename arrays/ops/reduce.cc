@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reduce of operations.h.
 
 #include <cstdint>
 #include <iterator>
@@ -8,6 +10,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/copy/copy_layout.h"
+#include "arrays/core/geometry.h"
 #include "arrays/ops/compute.h"
 #include "arrays/storage/storage_order.h"
 #include "devrt/arrays/operations.h"
@@ -49,12 +52,8 @@ absl::StatusOr<Axes> ResolveAxes(const char* name, const Array& x,
     axes.bits = static_cast<uint32_t>((uint64_t{1} << ndim) - 1);
   } else {
     for (int axis : *options.axes) {
-      const int from_begin = axis < 0 ? axis + ndim : axis;
-      if (from_begin < 0 || from_begin >= ndim) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            name, ": axis ", axis, " does not exist: the array has ", ndim,
-            ndim == 1 ? " axis" : " axes", ", shape ", ShapeText(x.shape())));
-      }
+      DEVRT_ASSIGN_OR_RETURN(const int from_begin,
+                             internal::NormalAxis(name, axis, x.shape()));
       const uint32_t bit = uint32_t{1} << from_begin;
       if ((axes.bits & bit) != 0) {
         return absl::InvalidArgumentError(absl::StrCat(

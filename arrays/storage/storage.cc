@@ -11,7 +11,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "arrays/storage/storage_blocks.h"
+#include "arrays/storage/object_cache.h"
 #include "arrays/storage/storage_end.h"
 #include "arrays/storage/storage_kept.h"
 #include "arrays/storage/storage_order.h"
@@ -40,7 +40,11 @@ void NotePoints() {
   }();
 }
 
-absl::Status NoHostMemory(uint64_t bytes) {
+absl::StatusOr<void*> AllocateHost(uint64_t bytes) {
+  void* const base = bytes < uint64_t{1} << 60
+                         ? ::operator new(bytes, kHostAlignment, std::nothrow)
+                         : nullptr;
+  if (base != nullptr) return base;
   return absl::ResourceExhaustedError(
       absl::StrCat("no host memory for an array of ", bytes, " bytes"));
 }
@@ -91,7 +95,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
     DEVRT_ASSIGN_OR_RETURN(base, AllocateMemory(stream, bytes, site));
   }
   auto made = std::allocate_shared<Storage>(
-      StorageBlocks<Storage>(), Key(), Place(stream.device()),
+      ObjectCache<Storage>(), Key(), Place(stream.device()),
       base != nullptr ? Source::kDevice : Source::kNothing, base, bytes,
       stream);
   // The home stream may still use the block for its former owner.
@@ -119,7 +123,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
       DEVRT_ASSIGN_OR_RETURN(base,
                              AllocatePinned(*place.device(), bytes, site));
       return std::allocate_shared<Storage>(
-          StorageBlocks<Storage>(), Key(), place,
+          ObjectCache<Storage>(), Key(), place,
           base != nullptr ? Source::kPinned : Source::kNothing, base, bytes,
           std::nullopt);
     }
@@ -132,13 +136,10 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
       break;
   }
   if (bytes != 0) {
-    base = bytes < uint64_t{1} << 60
-               ? ::operator new(bytes, kHostAlignment, std::nothrow)
-               : nullptr;
-    if (base == nullptr) return NoHostMemory(bytes);
+    DEVRT_ASSIGN_OR_RETURN(base, AllocateHost(bytes));
   }
   return std::allocate_shared<Storage>(
-      StorageBlocks<Storage>(), Key(), place,
+      ObjectCache<Storage>(), Key(), place,
       base != nullptr ? Source::kHost : Source::kNothing, base, bytes,
       std::nullopt);
 }
@@ -148,7 +149,7 @@ std::shared_ptr<Storage> Storage::Borrow(const Place& place,
   LetKeptGo(borrowed.stream);
   NotePoints();
   auto made = std::allocate_shared<Storage>(
-      StorageBlocks<Storage>(), Key(), place, Source::kBorrowed, borrowed.base,
+      ObjectCache<Storage>(), Key(), place, Source::kBorrowed, borrowed.base,
       borrowed.bytes, borrowed.stream);
   made->owner_ = std::move(borrowed.owner);
   if (borrowed.stream.has_value() && borrowed.joined) made->AddLendersUse();

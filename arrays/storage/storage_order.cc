@@ -93,6 +93,21 @@ absl::Status CheckNoEdge(StreamRef stream, const HeldStream& after) {
       "that is one capture: keep to one stream inside of it"));
 }
 
+// Orders the stream behind captured uses, by edges of the capture's graph.
+absl::Status AddEdges(StreamRef stream, CaptureNumber capture,
+                      absl::Span<const StorageUse* const> edges,
+                      CallSite site) {
+  for (const StorageUse* const edge : edges) {
+    const HeldStream after(edge->stream, edge->timeline);
+    if (after.handle() == nullptr) continue;
+    DEVRT_RETURN_IF_ERROR(
+        capture == CaptureNumber::kUnknown
+            ? CheckNoEdge(stream, after)
+            : OrderInCapture(HeldStream(stream), after, site));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
@@ -129,15 +144,8 @@ absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
     *for_host = point;
     return absl::OkStatus();
   }
-  for (const StorageUse* const edge : edges) {
-    const HeldStream after(edge->stream, edge->timeline);
-    if (after.handle() == nullptr) continue;
-    DEVRT_RETURN_IF_ERROR(
-        capture == CaptureNumber::kUnknown
-            ? CheckNoEdge(stream, after)
-            : OrderInCapture(HeldStream(stream), after, site));
-  }
-  return absl::OkStatus();
+  return edges.empty() ? absl::OkStatus()
+                       : AddEdges(stream, capture, edges, site);
 }
 
 std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {

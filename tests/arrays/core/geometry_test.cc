@@ -120,13 +120,19 @@ TEST(GeometryTest, SameViews) {
 }
 
 TEST(GeometryTest, AxesCountFromBothEnds) {
-  EXPECT_THAT(NormalAxis(-1, 3), IsOkAndHolds(2));
-  EXPECT_THAT(NormalAxis(0, 1), IsOkAndHolds(0));
-  EXPECT_STATUS(NormalAxis(3, 3), kInvalidArgument,
-                "axis 3 does not exist: there are 3 (-3 to 2)");
-  EXPECT_STATUS(NormalAxis(-4, 3), kInvalidArgument, "axis -4");
-  EXPECT_STATUS(NormalAxis(INT32_MIN, 3), kInvalidArgument, "does not exist");
-  EXPECT_STATUS(NormalAxis(0, 0), kInvalidArgument, "shape () has none");
+  const Dims shape = {2, 3, 4};
+  EXPECT_THAT(NormalAxis("f", -1, shape), IsOkAndHolds(2));
+  EXPECT_THAT(NormalAxis("f", 0, {shape.data(), 1}), IsOkAndHolds(0));
+  EXPECT_STATUS(
+      NormalAxis("f", 3, shape), kInvalidArgument,
+      "f: axis 3 does not exist: shape (2, 3, 4) has 3 axes (-3 to 2)");
+  EXPECT_STATUS(NormalAxis("f", -4, shape), kInvalidArgument, "axis -4");
+  EXPECT_STATUS(NormalAxis("f", INT32_MIN, shape), kInvalidArgument,
+                "does not exist");
+  EXPECT_STATUS(NormalAxis("f", 1, {shape.data(), 1}), kInvalidArgument,
+                "shape (2,) has 1 axis (-1 to 0)");
+  EXPECT_STATUS(NormalAxis("f", 0, {}), kInvalidArgument,
+                "shape () has no axes");
 }
 
 TEST(ShapeTest, Text) {

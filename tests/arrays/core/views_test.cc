@@ -65,9 +65,11 @@ TEST(ViewsTest, Slices) {
   EXPECT_EQ(Must(x.SliceAxis(0, {})).shape(), x.shape());
   EXPECT_STATUS(x.SliceAxis(1, {0, 1, 0}), kInvalidArgument,
                 "a slice of axis 1 has a step of 0");
-  EXPECT_STATUS(x.SliceAxis(2, {}), kInvalidArgument, "axis 2 does not exist");
+  EXPECT_STATUS(x.SliceAxis(2, {}), kInvalidArgument,
+                "SliceAxis: axis 2 does not exist: shape (4, 6) has 2 "
+                "axes (-2 to 1)");
   EXPECT_STATUS(Numbered({}).SliceAxis(0, {}), kInvalidArgument,
-                "an array of shape () has none");
+                "SliceAxis: axis 0 does not exist: shape () has no axes");
 }
 
 TEST(ViewsTest, Indices) {
@@ -79,9 +81,10 @@ TEST(ViewsTest, Indices) {
   EXPECT_EQ(one.ndim(), 0);
   EXPECT_EQ(Begin(one), 20);
   EXPECT_STATUS(x.Index(1, 6), kInvalidArgument,
-                "index 6 is out of range for axis 1 of extent 6");
+                "Index: index 6 is out of range for axis 1 of shape (4, 6)");
   EXPECT_STATUS(x.Index(1, -7), kInvalidArgument, "index -7");
-  EXPECT_STATUS(Numbered({0}).Index(0, 0), kInvalidArgument, "extent 0");
+  EXPECT_STATUS(Numbered({0}).Index(0, 0), kInvalidArgument,
+                "shape (0,), which has the extent 0");
   EXPECT_STATUS(one.Index(0, 0), kInvalidArgument, "does not exist");
 }
 
@@ -131,7 +134,9 @@ TEST(ViewsTest, AxesOfExtentOne) {
   EXPECT_EQ(Must(x.ExpandDims(2)).shape(), DimSpan({4, 6, 1}));
   EXPECT_EQ(Must(x.ExpandDims(-1)).shape(), DimSpan({4, 6, 1}));
   EXPECT_EQ(Must(x.ExpandDims(-3)).shape(), DimSpan({1, 4, 6}));
-  EXPECT_STATUS(x.ExpandDims(3), kInvalidArgument, "axis 3");
+  EXPECT_STATUS(x.ExpandDims(3), kInvalidArgument,
+                "axis 3 does not exist: shape (4, 6) with the new axis has 3 "
+                "axes (-3 to 2)");
   EXPECT_STATUS(Numbered(Dims(32, 1)).ExpandDims(0), kInvalidArgument,
                 "no axis can be added to 32");
   EXPECT_EQ(Must(wide.Squeeze(1)).shape(), x.shape());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "arrays/storage/storage_blocks.h"
+#include "arrays/storage/object_cache.h"
 
 #include <cstdint>
 #include <new>
@@ -54,7 +54,7 @@ ABSL_ATTRIBUTE_NOINLINE void PutSlowly(Blocks* blocks, void* block) {
 
 }  // namespace
 
-void* TakeStorageBlock(int kind, size_t bytes) {
+void* TakeObjectBlock(int kind, size_t bytes) {
   Blocks& blocks = t_blocks[kind];
   if (ABSL_PREDICT_TRUE(blocks.count > 0)) {
     return blocks.kept[--blocks.count];
@@ -62,7 +62,7 @@ void* TakeStorageBlock(int kind, size_t bytes) {
   return ::operator new(bytes);
 }
 
-void PutStorageBlock(int kind, void* block) {
+void PutObjectBlock(int kind, void* block) {
   Blocks& blocks = t_blocks[kind];
   if (ABSL_PREDICT_FALSE(blocks.count >= blocks.limit)) {
     PutSlowly(&blocks, block);
