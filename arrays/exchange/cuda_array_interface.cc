@@ -250,6 +250,15 @@ bool IsElsewhere(const std::optional<Place>& wanted, const Place& place) {
   return wanted.has_value() && *wanted != place;
 }
 
+absl::Status CheckMayCopy(const Place& place, const CudaArrayImport& options) {
+  if (options.copy.value_or(true) || !IsElsewhere(options.place, place)) {
+    return absl::OkStatus();
+  }
+  return internal::CopyRequiredError(
+      absl::StrCat("the memory is in ", place.name(), ": to have it in ",
+                   options.place->name(), " is a copy, and copy is false"));
+}
+
 // Sets the owner of an import, and the stream that orders devrt after the
 // producer.
 absl::Status SetOwner(const CudaArrayInterface& cai, const Place& place,
@@ -322,12 +331,7 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
   DEVRT_ASSIGN_OR_RETURN(
       const Place place,
       empty ? CurrentCudaPlace() : internal::PlaceOfPointer(first, g.span));
-  const bool elsewhere = IsElsewhere(options.place, place);
-  if (elsewhere && options.copy.has_value() && !*options.copy) {
-    return internal::CopyRequiredError(
-        absl::StrCat("the memory is in ", place.name(), ": to have it in ",
-                     options.place->name(), " is a copy, and copy is false"));
-  }
+  DEVRT_RETURN_IF_ERROR(CheckMayCopy(place, options));
   Storage::Borrowed borrowed;
   DEVRT_RETURN_IF_ERROR(
       SetOwner(cai, place, std::move(owner), options.sync, &borrowed));
@@ -342,7 +346,9 @@ absl::StatusOr<Array> FromCudaArrayInterface(const CudaArrayInterface& cai,
     DEVRT_RETURN_IF_ERROR(
         array.OrderBefore(internal::CurrentStreamOf(place), site));
   }
-  if (elsewhere) return array.To(*options.place, false, site);
+  if (IsElsewhere(options.place, place)) {
+    return array.To(*options.place, false, site);
+  }
   return options.copy.value_or(false) ? array.Copy(site)
                                       : absl::StatusOr<Array>(array);
 }
