@@ -33,6 +33,13 @@ absl::StatusOr<Dims> StridesFor(DimSpan shape, DType dtype, Dims given) {
                    ShapeText(shape), ": one for each axis, in bytes"));
 }
 
+std::optional<Place> KnownPlace(const PointerInfo& info) {
+  if (!info.device) return std::nullopt;
+  const Place place = internal::PlaceOf(info);
+  if (place.kind() == MemoryKind::kHost) return std::nullopt;
+  return place;
+}
+
 // Returns true if a caller may claim that memory in `actual` is in `claimed`.
 bool Agree(const Place& claimed, const Place& actual) {
   if (claimed == actual) return true;
@@ -148,8 +155,8 @@ absl::StatusOr<Array> Array::FromPointer(void* data, DimSpan shape, DType dtype,
   DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(data));
   Place place = options.place.value_or(Place::Host());
   if (data != nullptr && (bytes != 0 || !options.place)) {
-    DEVRT_ASSIGN_OR_RETURN(
-        place, CheckedPlace(data, options.place, internal::PlaceOf(info)));
+    DEVRT_ASSIGN_OR_RETURN(place,
+                           CheckedPlace(data, options.place, KnownPlace(info)));
   }
   if (bytes != 0) {
     DEVRT_RETURN_IF_ERROR(CheckAddresses(first, span));

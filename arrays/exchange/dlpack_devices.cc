@@ -181,7 +181,7 @@ absl::StatusOr<Place> DevicePlace(DLDevice device, const PointerInfo& info,
         absl::StrCat("address ", Hex(first), " is said to be memory of device ",
                      PairText(device), ", but no backend knows it"));
   }
-  const Place place = *PlaceOf(info);
+  const Place place = PlaceOf(info);
   if (IsPairOf(device, info)) return place;
   return BufferError(absl::StrCat("address ", Hex(first),
                                   " is said to be memory of device ",
@@ -245,7 +245,7 @@ absl::StatusOr<Place> PlaceOfPointer(const void* first, ByteSpan span) {
                      ": it is not memory that a device can reach"));
   }
   DEVRT_RETURN_IF_ERROR(CheckInBlock(info, first, span));
-  return *PlaceOf(info);
+  return PlaceOf(info);
 }
 
 bool IsHostReadable(const Array& array) {

@@ -3,21 +3,18 @@
 // The place that the backends' answer about a pointer means.
 //
 //   DEVRT_ASSIGN_OR_RETURN(const PointerInfo info, GetPointerInfo(data));
-//   const Place place = PlaceOf(info).value_or(Place::Host());
+//   const Place place = PlaceOf(info);
 
 #ifndef DEVRT_ARRAYS_STORAGE_POINTER_PLACE_H_
 #define DEVRT_ARRAYS_STORAGE_POINTER_PLACE_H_
-
-#include <optional>
 
 #include "devrt/arrays/place.h"
 #include "devrt/runtime/raw_memory.h"
 
 namespace devrt::internal {
 
-// nullopt for an address that no backend knows.
-inline std::optional<Place> PlaceOf(const PointerInfo& info) {
-  if (!info.device) return std::nullopt;
+// Plain host memory for an address that no backend knows.
+inline Place PlaceOf(const PointerInfo& info) {
   switch (info.kind) {
     case PointerKind::kDevice:
       return Place(*info.device);
@@ -28,7 +25,7 @@ inline std::optional<Place> PlaceOf(const PointerInfo& info) {
     case PointerKind::kUnregistered:
       break;
   }
-  return std::nullopt;
+  return Place::Host();
 }
 
 }  // namespace devrt::internal
