@@ -56,6 +56,8 @@ FOLDERS = {
     "arrays": [["exchange"], ["ops"], ["copy"], ["core"], ["storage"]],
     "backends/mtia": [["table"], ["drivers"], ["threads"], ["engine"],
                       ["kernels", "memory"], ["config"], ["common", "system"]],
+    "memory": [["torch"], ["external", "snapshot"], ["api"], ["pinned", "resource"],
+               ["device"], ["common"]],
 }
 
 # A backend or a layer knows the ABI, and none of the floors between it and the

@@ -14,7 +14,7 @@
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
-#include "memory/common/known_uses.h"
+#include "memory/api/known_uses.h"
 #include "runtime/internal/text.h"
 
 namespace devrt {

@@ -11,7 +11,7 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
-#include "memory/common/known_uses.h"
+#include "memory/api/known_uses.h"
 #include "runtime/internal/records.h"
 #include "runtime/internal/text.h"
 #include "streams/internal/device_streams.h"

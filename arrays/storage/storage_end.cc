@@ -14,7 +14,7 @@
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/log.h"
-#include "memory/common/known_uses.h"
+#include "memory/api/known_uses.h"
 #include "memory/common/plain_free.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/text.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "arrays/storage/storage_end.h"
-#include "memory/common/known_uses.h"
+#include "memory/api/known_uses.h"
 #include "streams/internal/deferred_deletion.h"
 #include "streams/internal/ordering.h"
 #include "streams/internal/stream_record.h"

@@ -9,7 +9,7 @@
 
 #include "absl/base/optimization.h"
 #include "arrays/storage/storage.h"
-#include "memory/common/pending_frees.h"
+#include "memory/device/pending_frees.h"
 #include "runtime/internal/process_state.h"
 #include "streams/internal/deferred_deletion.h"
 #include "streams/internal/stream_record.h"

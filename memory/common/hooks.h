@@ -9,7 +9,8 @@
 
 namespace devrt::internal {
 
-// Called once, with the first allocator.
+// Called with the first allocator.  The body is in memory/api/, because it
+// reaches all allocators.
 void InstallMemoryHooks();
 
 }  // namespace devrt::internal

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "devrt/memory/settings.h"
-#include "memory/device/rounding.h"
+#include "memory/common/rounding.h"
 
 namespace devrt::internal {
 

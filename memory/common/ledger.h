@@ -64,8 +64,8 @@
 #include "absl/base/optimization.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/mutex.h"
+#include "memory/common/history_ring.h"
 #include "memory/common/spin_lock.h"
-#include "memory/snapshot/history_ring.h"
 
 namespace devrt::internal {
 

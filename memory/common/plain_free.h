@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Frees that call no backend, for callers that hold a lock under which a driver
-// must not be waited for, such as Python's.
+// must not be waited for, such as Python's.  The bodies are in device_memory.cc
+// and pinned_memory.cc.
 
 #ifndef DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
 #define DEVRT_MEMORY_COMMON_PLAIN_FREE_H_

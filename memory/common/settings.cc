@@ -15,9 +15,7 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/hot_settings.h"
 #include "memory/common/settings_state.h"
-#include "memory/device/device_allocator.h"
 #include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
 #include "runtime/internal/text.h"
 
 namespace devrt {
@@ -26,11 +24,6 @@ namespace {
 using internal::SettingsUse;
 
 constexpr char kVariable[] = "DEVRT_ALLOC_CONF";
-
-// Changes that existing allocators have to be told of.
-struct Changed {
-  std::optional<double> fraction;
-};
 
 class State {
  public:
@@ -57,7 +50,8 @@ class State {
     return mistake_;
   }
 
-  absl::StatusOr<Changed> Set(std::string_view text) DEVRT_EXCLUDES(mutex_) {
+  absl::StatusOr<std::optional<double>> Set(std::string_view text)
+      DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     // A text that names the fraction sets it even if the value is the present
     // setting: SetMemoryFraction may have changed the fraction since.
@@ -69,15 +63,15 @@ class State {
       return internal::WithPrefix("allocator settings: ", read.status());
     }
     DEVRT_RETURN_IF_ERROR(CheckFixed(*read));
-    Changed changed;
+    std::optional<double> named;
     double& fraction = read->per_process_memory_fraction;
     if (fraction == kNotNamed) {
       fraction = now().per_process_memory_fraction;
     } else {
-      changed.fraction = fraction;
+      named = fraction;
     }
     Use(*std::move(read));
-    return changed;
+    return named;
   }
 
   const AllocatorSettings& Fix(SettingsUse use) DEVRT_EXCLUDES(mutex_) {
@@ -155,6 +149,10 @@ const AllocatorSettings& FixSettings(SettingsUse use) {
   return State::Get().Fix(use);
 }
 
+absl::StatusOr<std::optional<double>> ChangeSettings(std::string_view text) {
+  return State::Get().Set(text);
+}
+
 bool UsesCaching() {
   return SettingsMistake().ok() &&
          CurrentSettings().source == AllocatorSettings::Source::kCaching;
@@ -166,22 +164,6 @@ AllocatorSettings GetAllocatorSettings() {
   if (!internal::IsForkedChild()) return internal::CurrentSettings();
   const State* const state = State::Existing();
   return state != nullptr ? state->now() : AllocatorSettings();
-}
-
-absl::Status SetAllocatorSettings(std::string_view text) {
-  if (internal::IsForkedChild()) return internal::ProcessClosedError();
-  DEVRT_ASSIGN_OR_RETURN(const Changed changed, State::Get().Set(text));
-  if (!changed.fraction.has_value()) return absl::OkStatus();
-  for (internal::BackendRecord* backend : internal::OpenedBackends()) {
-    for (internal::DeviceRecord* device : backend->devices) {
-      internal::DeviceAllocator* allocator =
-          device->allocator.load(std::memory_order_acquire);
-      if (allocator == nullptr) continue;
-      DEVRT_RETURN_IF_ERROR(
-          allocator->family().budget()->SetFraction(*changed.fraction));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace devrt

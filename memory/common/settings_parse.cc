@@ -19,7 +19,7 @@
 #include "backends/text/settings.h"
 #include "devrt/memory/settings.h"
 #include "devrt/runtime/status.h"
-#include "memory/device/rounding.h"
+#include "memory/common/rounding.h"
 
 namespace devrt {
 namespace {

@@ -5,13 +5,12 @@
 #ifndef DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
 #define DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
 
-#include <memory>
+#include <optional>
+#include <string_view>
 
 #include "absl/status/status.h"
-#include "devrt/memory/memory_resource.h"
+#include "absl/status/statusor.h"
 #include "devrt/memory/settings.h"
-#include "devrt/runtime/device.h"
-#include "runtime/internal/records.h"
 
 namespace devrt::internal {
 
@@ -31,12 +30,10 @@ const AllocatorSettings& FixSettings(SettingsUse use);
 // Returns true if the settings choose the caching allocator for device memory,
 // and have no mistake.  Fixes nothing.
 bool UsesCaching();
-// The resource that the settings name.  If the backend lacks it, its
-// allocations fail.  Fixes nothing.
-std::shared_ptr<MemoryResource> SourceResource(Device device);
-// GetMemoryResource for a request.  Fixes the settings, and notes in the
-// device's record whether later requests need this function.
-std::shared_ptr<MemoryResource> ResourceForRequest(Device device);
+
+// SetAllocatorSettings, but existing allocators are not told.  Returns the
+// fraction of memory if `text` names one.
+absl::StatusOr<std::optional<double>> ChangeSettings(std::string_view text);
 
 }  // namespace devrt::internal
 

@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "devrt/runtime/call_site.h"
+#include "memory/common/rounding.h"
 #include "memory/device/block_uses.h"
-#include "memory/device/rounding.h"
 
 namespace devrt::internal {
 

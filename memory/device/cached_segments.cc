@@ -2,7 +2,7 @@
 
 #include "memory/device/cached_segments.h"
 
-#include "memory/common/pending_frees.h"
+#include "memory/device/pending_frees.h"
 
 namespace devrt::internal {
 

@@ -31,14 +31,14 @@ OutOfMemoryCallbacks& OutOfMemoryCallbacks::Get() {
   return *callbacks;
 }
 
-uint64_t OutOfMemoryCallbacks::Add(OutOfMemoryCallback callback) {
+uint64_t OutOfMemoryCallbacks::Add(Callback callback) {
   MutexLock lock(&mutex_);
   callbacks_.emplace(++last_id_, std::move(callback));
   return last_id_;
 }
 
 void OutOfMemoryCallbacks::Remove(uint64_t id) {
-  OutOfMemoryCallback removed;  // destroyed after the lock is released
+  Callback removed;  // destroyed after the lock is released
   MutexLock lock(&mutex_);
   const auto found = callbacks_.find(id);
   if (found == callbacks_.end()) return;
@@ -47,7 +47,7 @@ void OutOfMemoryCallbacks::Remove(uint64_t id) {
 }
 
 absl::StatusOr<bool> OutOfMemoryCallbacks::Run(Device device, uint64_t bytes) {
-  std::map<uint64_t, OutOfMemoryCallback> callbacks;
+  std::map<uint64_t, Callback> callbacks;
   {
     MutexLock lock(&mutex_);
     callbacks = callbacks_;

@@ -9,11 +9,11 @@
 #define DEVRT_MEMORY_DEVICE_OUT_OF_MEMORY_CALLBACKS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/memory/device_memory.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/mutex.h"
 
@@ -21,10 +21,13 @@ namespace devrt::internal {
 
 class OutOfMemoryCallbacks {
  public:
+  // OutOfMemoryCallback of device_memory.h, which lies above this folder.
+  using Callback = std::function<bool(Device device, uint64_t bytes)>;
+
   static OutOfMemoryCallbacks& Get();
 
   // Returns the id for Remove.
-  uint64_t Add(OutOfMemoryCallback callback) DEVRT_EXCLUDES(mutex_);
+  uint64_t Add(Callback callback) DEVRT_EXCLUDES(mutex_);
   void Remove(uint64_t id) DEVRT_EXCLUDES(mutex_);
   // Calls all in the order of their registration, on this thread.  Returns true
   // if any of them asks for another search.  A callback that throws ends the
@@ -38,7 +41,7 @@ class OutOfMemoryCallbacks {
  private:
   Mutex mutex_;
   uint64_t last_id_ DEVRT_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, OutOfMemoryCallback> callbacks_ DEVRT_GUARDED_BY(mutex_);
+  std::map<uint64_t, Callback> callbacks_ DEVRT_GUARDED_BY(mutex_);
 };
 
 }  // namespace devrt::internal

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "devrt/streams/stream.h"
+#include "memory/common/rounding.h"
 #include "memory/device/block.h"
-#include "memory/device/rounding.h"
 
 namespace devrt::internal {
 

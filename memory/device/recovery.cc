@@ -6,7 +6,6 @@
 
 #include "devrt/runtime/status.h"
 #include "memory/device/out_of_memory_callbacks.h"
-#include "memory/external/captured_blocks.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/host_table.h"
 #include "streams/internal/stream_record.h"
@@ -56,7 +55,7 @@ Recovery::Recovery(DeviceAllocator* allocator, const MemoryRequest& request,
 absl::StatusOr<void*> Recovery::Run() {
   DEVRT_RETURN_IF_ERROR(OutOfMemoryCallbacks::CheckNotInside(
       Device(allocator_->device()), request_.bytes));
-  EndCapturesThatAreOver();
+  RunDeferredCaptureEnds();
   family_->Poll();
   if (Search(true)) return result_;
   if (wanted_.size > family_->budget()->Allowed()) return OutOfMemory({});

@@ -43,7 +43,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/memory/memory_resource.h"
+#include "devrt/memory/memory_request.h"
 #include "memory/device/allocator_family.h"
 #include "memory/device/deferred_recovery.h"
 #include "memory/device/device_allocator.h"

@@ -17,7 +17,7 @@
 
 #include "absl/base/optimization.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
-#include "devrt/memory/memory_resource.h"
+#include "devrt/memory/memory_request.h"
 #include "memory/device/block.h"
 #include "runtime/internal/records.h"
 #include "streams/internal/extension.h"

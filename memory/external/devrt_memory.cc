@@ -18,8 +18,8 @@
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/stream.h"
-#include "memory/external/adopted_streams.h"
-#include "memory/external/captured_blocks.h"
+#include "memory/api/adopted_streams.h"
+#include "memory/api/captured_blocks.h"
 #include "memory/external/graph_pool.h"
 #include "runtime/internal/allocation_table.h"
 #include "runtime/internal/blocks.h"
@@ -172,7 +172,7 @@ absl::Status ReadStats(const char* device_name, devrt_memory_stats_v0* stats) {
         ": set struct_size to sizeof(devrt_memory_stats_v0) first"));
   }
   DEVRT_ASSIGN_OR_RETURN(const Device device, DeviceNamed(device_name));
-  internal::EndCapturesThatAreOver();
+  internal::RunDeferredCaptureEnds();
   const MemoryStatistics s = GetMemoryStatistics(device);
   devrt_memory_stats_v0 full{};
   full.struct_size = stats->struct_size;
@@ -273,7 +273,7 @@ int32_t devrt_memory_stream_ends_v0(const char* device, void* stream) {
 int32_t devrt_memory_empty_cache_v0(const char* device) {
   return devrt::Call([=]() -> absl::Status {
     DEVRT_ASSIGN_OR_RETURN(const devrt::Device d, devrt::DeviceNamed(device));
-    devrt::internal::EndCapturesThatAreOver();
+    devrt::internal::RunDeferredCaptureEnds();
     return devrt::EmptyCache(d);
   });
 }
@@ -303,7 +303,7 @@ int32_t devrt_memory_pool_alloc_v0(devrt_memory_pool_v0* pool, uint64_t size,
 int32_t devrt_memory_pool_release_v0(devrt_memory_pool_v0* pool) {
   return devrt::Call([=]() -> absl::Status {
     delete pool;
-    devrt::internal::EndCapturesThatAreOver();
+    devrt::internal::RunDeferredCaptureEnds();
     return absl::OkStatus();
   });
 }

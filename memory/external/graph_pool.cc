@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
+#include "memory/api/captured_blocks.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/device_allocator.h"
-#include "memory/external/captured_blocks.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/process_state.h"
 #include "streams/internal/deferred_deletion.h"
@@ -35,7 +35,7 @@ absl::StatusOr<std::shared_ptr<GraphPool>> GraphPool::Make(Device device) {
   if (!IsOpen(record)) return ClosedError(record);
   DEVRT_RETURN_IF_ERROR(SettingsMistake());
   FixSettings(SettingsUse::kDeviceMemory);
-  EndCapturesThatAreOver();
+  RunDeferredCaptureEnds();
   return std::shared_ptr<GraphPool>(
       new GraphPool(DeviceAllocator::Of(record)->family().MakeForGraphs()));
 }
@@ -55,7 +55,7 @@ absl::StatusOr<void*> GraphPool::Allocate(StreamRef stream, uint64_t bytes,
   DEVRT_RETURN_IF_ERROR(
       CheckRequest(allocator_->device(), bytes, 0, "a pool's allocation"));
   if (bytes == 0) return nullptr;
-  EndCapturesThatAreOver();
+  RunDeferredCaptureEnds();
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
   if (capture != CaptureNumber::kNone) HoldBy(capture);
   return allocator_->Allocate({stream, bytes, 0, site});

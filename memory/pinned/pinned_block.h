@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "devrt/runtime/call_site.h"
+#include "memory/common/rounding.h"
 #include "memory/device/block.h"
-#include "memory/device/rounding.h"
 #include "runtime/internal/records.h"
 
 namespace devrt::internal {

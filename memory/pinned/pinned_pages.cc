@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "memory/device/rounding.h"
+#include "memory/common/rounding.h"
 
 namespace devrt::internal {
 namespace {

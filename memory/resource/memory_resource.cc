@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <new>
 #include <optional>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
+#include "memory/device/address_map.h"
 #include "memory/resource/owners.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/out_of_memory.h"
@@ -126,7 +126,8 @@ absl::Status AddOwner(OwnedBlock block, bool known, internal::LiveCount* live) {
   if (overlapped.has_value() && !Holds(*overlapped, block)) {
     return OverlapError(block, internal::DescribeRange(*overlapped));
   }
-  block.cached = known || internal::IsCached(block.base);
+  block.cached =
+      known || internal::AddressMap::Get().Find(block.base) != nullptr;
   if (block.cached && !known) {
     // Memory of a caching allocator: this resource must hold the block around
     // it.
@@ -191,21 +192,6 @@ absl::StatusOr<std::optional<OwnedBlock>> RemoveOwned(
 }
 
 // The resources that the program has set; other devices have the caching one.
-struct Chosen {
-  Mutex mutex;
-  std::map<internal::DeviceRecord*, std::shared_ptr<MemoryResource>> resources
-      DEVRT_GUARDED_BY(mutex);
-
-  static Chosen& Get() {
-    static Chosen* const chosen = new Chosen;
-    return *chosen;
-  }
-  std::shared_ptr<MemoryResource> Find(Device device) DEVRT_REQUIRES(mutex) {
-    const auto found = resources.find(device.record());
-    return found != resources.end() ? found->second : nullptr;
-  }
-};
-
 }  // namespace
 
 MemoryResource::~MemoryResource() = default;
@@ -285,49 +271,5 @@ absl::Status MemoryResource::DoRecordUse(const void*, StreamRef, CallSite) {
   return absl::UnimplementedError(
       absl::StrCat("resource \"", properties().name, "\" does not track uses"));
 }
-
-absl::Status SetMemoryResource(Device device,
-                               std::shared_ptr<MemoryResource> resource) {
-  if (internal::IsForkedChild()) return internal::ProcessClosedError();
-  if (resource != nullptr && resource->device() != device) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "SetMemoryResource: a resource of ", resource->device().name(),
-        " cannot serve ", device.name(), ": make one for it"));
-  }
-  Chosen& chosen = Chosen::Get();
-  // The destructor of the former resource may run code of the program.
-  std::shared_ptr<MemoryResource> former = std::move(resource);
-  MutexLock lock(&chosen.mutex);
-  // The next request finds out whether a resource is set.
-  device.record()->has_resource.store(true);
-  chosen.resources[device.record()].swap(former);
-  return absl::OkStatus();
-}
-
-std::shared_ptr<MemoryResource> GetMemoryResource(Device device) {
-  if (internal::IsForkedChild()) return CachingResource(device);
-  Chosen& chosen = Chosen::Get();
-  {
-    MutexLock lock(&chosen.mutex);
-    if (auto resource = chosen.Find(device)) return resource;
-  }
-  return internal::SourceResource(device);
-}
-
-namespace internal {
-
-std::shared_ptr<MemoryResource> ResourceForRequest(Device device) {
-  if (SettingsMistake().ok()) FixSettings(SettingsUse::kDeviceMemory);
-  Chosen& chosen = Chosen::Get();
-  {
-    MutexLock lock(&chosen.mutex);
-    if (auto resource = chosen.Find(device)) return resource;
-    // The settings are fixed: this holds until a resource is set.
-    device.record()->has_resource.store(!UsesCaching());
-  }
-  return SourceResource(device);
-}
-
-}  // namespace internal
 
 }  // namespace devrt

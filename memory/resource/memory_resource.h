@@ -52,6 +52,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/memory/memory_request.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
@@ -68,20 +69,6 @@ struct MemoryProperties {
   bool tracks_uses = false;    // RecordUse works
   bool has_statistics = false;
   uint64_t alignment = 256;  // least alignment of a pointer; a power of two
-};
-
-struct MemoryRequest {
-  StreamRef stream;
-  uint64_t bytes;      // > 0, < 2^60
-  uint64_t alignment;  // a power of two, or 0 for properties().alignment
-  CallSite site;
-};
-
-struct MemoryReturn {
-  void* pointer;     // from Allocate; never null
-  uint64_t bytes;    // that the caller asked for
-  StreamRef stream;  // of the resource's device
-  CallSite site;
 };
 
 class DEVRT_EXPORT MemoryResource

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "memory/device/address_map.h"
 #include "runtime/internal/text.h"
 
 namespace devrt::internal {
@@ -129,10 +128,6 @@ std::vector<OwnedBlock> Owners::FindAround(const void* pointer) const {
   if (found.empty()) found = std::move(ending);
   std::reverse(found.begin(), found.end());
   return found;
-}
-
-bool IsCached(const void* pointer) {
-  return AddressMap::Get().Find(pointer) != nullptr;
 }
 
 std::optional<absl::Status> FreeOwned(void* pointer, const StreamRef* stream,

@@ -98,9 +98,6 @@ class Owners {
   static inline std::atomic<int64_t> cached_{0};
 };
 
-// True if `pointer` lies in a segment of a caching allocator.
-bool IsCached(const void* pointer);
-
 // For device_memory.h: FreeOwned gives the block that begins at `pointer` back
 // to its resource; RecordOwnedUse notes a use of the block that `pointer` lies
 // in. nullopt: there is no such block here; the caller asks the AddressMap.

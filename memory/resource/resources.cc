@@ -18,6 +18,7 @@
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
+#include "memory/resource/chosen_resource.h"
 #include "memory/resource/owners.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/host_table.h"

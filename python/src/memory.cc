@@ -9,7 +9,7 @@
 #include "devrt/memory/history.h"
 #include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
-#include "memory/external/captured_blocks.h"
+#include "memory/api/captured_blocks.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
 #include "python/src/error_text.h"

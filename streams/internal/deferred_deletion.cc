@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "absl/base/optimization.h"
 #include "runtime/internal/process_state.h"
 
 namespace devrt::internal {
@@ -51,7 +52,7 @@ void DeferArrayRelease(DeferredObject* object) {
 
 bool HasDeferredArrayReleases() {
   return g_array_releases.load(std::memory_order_relaxed) != nullptr ||
-         HasDeferredCaptureEnds();
+         g_capture_ends.load(std::memory_order_relaxed) != nullptr;
 }
 
 void RunDeferredArrayReleases() {
@@ -62,11 +63,12 @@ void RunDeferredArrayReleases() {
 
 void DeferCaptureEnd(DeferredObject* object) { Push(&g_capture_ends, object); }
 
-bool HasDeferredCaptureEnds() {
-  return g_capture_ends.load(std::memory_order_relaxed) != nullptr;
-}
-
 void RunDeferredCaptureEnds() {
+  // Each call for memory comes here, and there is seldom an object.
+  if (ABSL_PREDICT_TRUE(g_capture_ends.load(std::memory_order_relaxed) ==
+                        nullptr)) {
+    return;
+  }
   if (InHostFunction() || !IsProcessOpen()) return;
   DeleteAll(&g_capture_ends);
 }

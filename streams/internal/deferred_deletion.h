@@ -67,7 +67,6 @@ bool HasDeferredArrayReleases();
 void RunDeferredArrayReleases();
 
 void DeferCaptureEnd(DeferredObject* object);
-bool HasDeferredCaptureEnds();
 void RunDeferredCaptureEnds();
 
 }  // namespace devrt::internal

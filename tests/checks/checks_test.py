@@ -117,6 +117,19 @@ class TreeTest(unittest.TestCase):
         self.write("tools/t.cc", SPDX + '#include "runtime/internal/b.h"\n')
         self.assert_names(rooms.check_rooms(), "tools/t.cc", "not public")
 
+    def test_rooms_folders_have_an_order(self):
+        self.write("memory/device/d.h", SPDX)
+        self.write("memory/api/a.cc", SPDX + '#include "memory/device/d.h"\n')
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("memory/common/c.cc", SPDX + '#include "memory/device/d.h"\n')
+        self.assert_names(rooms.check_rooms(), "memory/common/c.cc",
+                          "memory/device/ is not below memory/common/")
+        (self.root / "include/devrt/memory").mkdir(parents=True)
+        (self.root / "include/devrt/memory/d.h").symlink_to(
+            self.root / "memory/device/d.h")
+        self.write("memory/common/c.cc", SPDX + '#include "devrt/memory/d.h"\n')
+        self.assert_names(rooms.check_rooms(), "memory/common/c.cc", "devrt/memory/d.h")
+
     def test_rooms_product_includes_no_program(self):
         self.write("tools/t.cc", SPDX + '#include "bench/b.h"\n')
         self.assert_names(rooms.check_rooms(), "tools/t.cc", "developers")

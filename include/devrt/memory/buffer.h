@@ -1,1 +1,1 @@
-../../../memory/resource/buffer.h
+../../../memory/api/buffer.h

@@ -1,1 +1,1 @@
-../../../memory/device/device_memory.h
+../../../memory/api/device_memory.h

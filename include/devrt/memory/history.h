@@ -1,1 +1,1 @@
-../../../memory/snapshot/history.h
+../../../memory/common/history.h

@@ -19,7 +19,7 @@
 #include "devrt/devrt.h"
 #include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/resources.h"
-#include "memory/external/adopted_streams.h"
+#include "memory/api/adopted_streams.h"
 #include "tests/fakes/common/alone.h"
 #include "tests/support/status_matchers.h"
 

@@ -16,8 +16,8 @@
 
 #include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/pinned_memory.h"
-#include "memory/common/pending_frees.h"
 #include "memory/device/moves.h"
+#include "memory/device/pending_frees.h"
 #include "memory/external/graph_pool.h"
 #include "tests/memory/device/cache_fixture.h"
 #include "tests/support/spy_backend.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/snapshot/history_ring.h"
+#include "memory/common/history_ring.h"
 
 #include <thread>
 #include <vector>

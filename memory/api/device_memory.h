@@ -54,8 +54,8 @@
 // in a forked child.  On a quarantined device frees succeed without the driver,
 // and all other calls return the device's error (docs/semantics.md 2.5).
 
-#ifndef DEVRT_MEMORY_DEVICE_DEVICE_MEMORY_H_
-#define DEVRT_MEMORY_DEVICE_DEVICE_MEMORY_H_
+#ifndef DEVRT_MEMORY_API_DEVICE_MEMORY_H_
+#define DEVRT_MEMORY_API_DEVICE_MEMORY_H_
 
 #include <cstdint>
 #include <functional>
@@ -145,4 +145,4 @@ DEVRT_EXPORT std::string MemoryReport(Device device);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_DEVICE_DEVICE_MEMORY_H_
+#endif  // DEVRT_MEMORY_API_DEVICE_MEMORY_H_

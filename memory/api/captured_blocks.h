@@ -36,8 +36,8 @@
 //
 // Threads: any.
 
-#ifndef DEVRT_MEMORY_EXTERNAL_CAPTURED_BLOCKS_H_
-#define DEVRT_MEMORY_EXTERNAL_CAPTURED_BLOCKS_H_
+#ifndef DEVRT_MEMORY_API_CAPTURED_BLOCKS_H_
+#define DEVRT_MEMORY_API_CAPTURED_BLOCKS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -81,9 +81,6 @@ std::optional<absl::Status> FreeCapturedBlock(void* pointer,
                                               const StreamRef* stream,
                                               CallSite site);
 
-// Frees the blocks that were kept for captures that are over.
-void EndCapturesThatAreOver();
-
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_EXTERNAL_CAPTURED_BLOCKS_H_
+#endif  // DEVRT_MEMORY_API_CAPTURED_BLOCKS_H_

@@ -4,9 +4,9 @@
 
 #include <optional>
 
+#include "memory/api/adopted_streams.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
-#include "memory/external/adopted_streams.h"
 #include "memory/pinned/pinned_allocator.h"
 #include "runtime/internal/memory_hooks.h"
 #include "streams/internal/use_hooks.h"

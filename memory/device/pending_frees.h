@@ -16,8 +16,8 @@
 // Order: a block is added after the events of its uses were recorded (F18).
 // Lock: `mutex_`, a leaf; no timeline and no pool is called under it.
 
-#ifndef DEVRT_MEMORY_COMMON_PENDING_FREES_H_
-#define DEVRT_MEMORY_COMMON_PENDING_FREES_H_
+#ifndef DEVRT_MEMORY_DEVICE_PENDING_FREES_H_
+#define DEVRT_MEMORY_DEVICE_PENDING_FREES_H_
 
 #include <atomic>
 #include <cstddef>
@@ -122,4 +122,4 @@ class PendingFrees {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_COMMON_PENDING_FREES_H_
+#endif  // DEVRT_MEMORY_DEVICE_PENDING_FREES_H_

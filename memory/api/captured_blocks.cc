@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/external/captured_blocks.h"
+#include "memory/api/captured_blocks.h"
 
 #include <algorithm>
 #include <atomic>
@@ -19,9 +19,9 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
-#include "memory/common/known_uses.h"
+#include "memory/api/known_uses.h"
+#include "memory/common/rounding.h"
 #include "memory/device/device_allocator.h"
-#include "memory/device/rounding.h"
 #include "runtime/internal/allocation_table.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/text.h"
@@ -299,14 +299,10 @@ absl::StatusOr<CaptureNumber> CaptureOf(StreamRef stream) {
   return capture;
 }
 
-void EndCapturesThatAreOver() {
-  if (ABSL_PREDICT_FALSE(HasDeferredCaptureEnds())) RunDeferredCaptureEnds();
-}
-
 absl::StatusOr<void*> AllocateOutside(StreamRef stream, uint64_t bytes,
                                       CallSite site) {
   if (!AreCallsAllowed()) return AllocateMemory(stream, bytes, site);
-  EndCapturesThatAreOver();
+  RunDeferredCaptureEnds();
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
   if (ABSL_PREDICT_TRUE(capture == CaptureNumber::kNone) || bytes == 0) {
     return AllocateMemory(stream, bytes, site);
@@ -352,7 +348,7 @@ absl::Status FreeOutside(void* pointer, const StreamRef* stream,
   std::optional<StreamRef> on;
   if (stream != nullptr) on = *stream;
   if (pointer == nullptr || !AreCallsAllowed()) return Free(pointer, on, site);
-  EndCapturesThatAreOver();
+  RunDeferredCaptureEnds();
   const std::optional<HeldBlock> held = FindHeldBlock(pointer);
   // FreeMemory makes the error for a pointer that is not a live block.
   if (!held.has_value() || held->base != pointer) {
@@ -392,7 +388,7 @@ std::optional<absl::Status> FreeCapturedBlock(void* pointer,
 absl::Status RecordOutside(const void* pointer, StreamRef stream,
                            CallSite site) {
   if (!AreCallsAllowed()) return RecordStream(pointer, stream, site);
-  EndCapturesThatAreOver();
+  RunDeferredCaptureEnds();
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));
   // Work that the stream gets behind the capture uses the block, too.
   DEVRT_RETURN_IF_ERROR(RecordStream(pointer, stream, site));

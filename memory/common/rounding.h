@@ -2,8 +2,8 @@
 //
 // The sizes of blocks and segments (docs/semantics.md 3.3).
 
-#ifndef DEVRT_MEMORY_DEVICE_ROUNDING_H_
-#define DEVRT_MEMORY_DEVICE_ROUNDING_H_
+#ifndef DEVRT_MEMORY_COMMON_ROUNDING_H_
+#define DEVRT_MEMORY_COMMON_ROUNDING_H_
 
 #include <cstdint>
 
@@ -49,4 +49,4 @@ static_assert(!IsSplit(2 * kMiB, kMiB, UINT64_MAX));
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_DEVICE_ROUNDING_H_
+#endif  // DEVRT_MEMORY_COMMON_ROUNDING_H_

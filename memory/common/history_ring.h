@@ -11,8 +11,8 @@
 // contains the number of its history, so that blocks from an earlier history do
 // not name a site of this one.
 
-#ifndef DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
-#define DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
+#ifndef DEVRT_MEMORY_COMMON_HISTORY_RING_H_
+#define DEVRT_MEMORY_COMMON_HISTORY_RING_H_
 
 #include <cstdint>
 #include <string>
@@ -77,4 +77,4 @@ class HistoryRing {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_SNAPSHOT_HISTORY_RING_H_
+#endif  // DEVRT_MEMORY_COMMON_HISTORY_RING_H_

@@ -23,8 +23,8 @@
 // Errors: INVALID_ARGUMENT for a history of 0 or more than 2^24 events;
 // FAILED_PRECONDITION in a forked child.
 
-#ifndef DEVRT_MEMORY_SNAPSHOT_HISTORY_H_
-#define DEVRT_MEMORY_SNAPSHOT_HISTORY_H_
+#ifndef DEVRT_MEMORY_COMMON_HISTORY_H_
+#define DEVRT_MEMORY_COMMON_HISTORY_H_
 
 #include <cstdint>
 #include <optional>
@@ -125,4 +125,4 @@ DEVRT_EXPORT std::string ToJson(const MemorySnapshot& snapshot);
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_SNAPSHOT_HISTORY_H_
+#endif  // DEVRT_MEMORY_COMMON_HISTORY_H_

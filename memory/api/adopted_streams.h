@@ -8,8 +8,8 @@
 //
 // Lock: `mutex_`, which is not held while a stream is made or ended.
 
-#ifndef DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
-#define DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
+#ifndef DEVRT_MEMORY_API_ADOPTED_STREAMS_H_
+#define DEVRT_MEMORY_API_ADOPTED_STREAMS_H_
 
 #include <map>
 #include <utility>
@@ -47,4 +47,4 @@ DEVRT_EXPORT absl::StatusOr<StreamRef> StreamByHandle(Device device,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_EXTERNAL_ADOPTED_STREAMS_H_
+#endif  // DEVRT_MEMORY_API_ADOPTED_STREAMS_H_

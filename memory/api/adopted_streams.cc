@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/external/adopted_streams.h"
+#include "memory/api/adopted_streams.h"
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/common/pending_frees.h"
+#include "memory/device/pending_frees.h"
 
 #include <time.h>
 

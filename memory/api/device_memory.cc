@@ -7,12 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/settings.h"
+#include "memory/api/captured_blocks.h"
 #include "memory/common/plain_free.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
 #include "memory/device/out_of_memory_callbacks.h"
-#include "memory/external/captured_blocks.h"
+#include "memory/resource/chosen_resource.h"
 #include "memory/resource/owners.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/out_of_memory.h"
@@ -151,7 +152,7 @@ absl::Status EmptyCache(Device device) {
   if (!internal::IsOpen(device.record())) {
     return internal::ClosedError(device.record());
   }
-  internal::EndCapturesThatAreOver();
+  internal::RunDeferredCaptureEnds();
   absl::Status status = absl::OkStatus();
   for (DeviceAllocator* each : DeviceAllocator::Of(device.record())->Family()) {
     status.Update(each->EmptyCache());

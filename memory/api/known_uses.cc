@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/common/known_uses.h"
+#include "memory/api/known_uses.h"
 
 #include <memory>
 #include <vector>

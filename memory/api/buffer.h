@@ -15,8 +15,8 @@
 // does not wait or throw, and logs an error once.
 // Threads: one at a time, as for std::unique_ptr.
 
-#ifndef DEVRT_MEMORY_RESOURCE_BUFFER_H_
-#define DEVRT_MEMORY_RESOURCE_BUFFER_H_
+#ifndef DEVRT_MEMORY_API_BUFFER_H_
+#define DEVRT_MEMORY_API_BUFFER_H_
 
 #include <cstdint>
 #include <memory>
@@ -74,4 +74,4 @@ class DEVRT_EXPORT Buffer {
 
 }  // namespace devrt
 
-#endif  // DEVRT_MEMORY_RESOURCE_BUFFER_H_
+#endif  // DEVRT_MEMORY_API_BUFFER_H_

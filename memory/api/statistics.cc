@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Functions of devrt/memory/statistics.h.
 
 #include "devrt/memory/statistics.h"
 

@@ -3,8 +3,8 @@
 // For the arrays floor, which keeps the uses of a block itself: hands them to
 // the allocator before the free, and finds blocks.
 
-#ifndef DEVRT_MEMORY_COMMON_KNOWN_USES_H_
-#define DEVRT_MEMORY_COMMON_KNOWN_USES_H_
+#ifndef DEVRT_MEMORY_API_KNOWN_USES_H_
+#define DEVRT_MEMORY_API_KNOWN_USES_H_
 
 #include <cstdint>
 #include <optional>
@@ -44,4 +44,4 @@ bool LiesInCache(const void* pointer);
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_COMMON_KNOWN_USES_H_
+#endif  // DEVRT_MEMORY_API_KNOWN_USES_H_
