@@ -8,6 +8,7 @@
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
 #include "memory/pinned/pinned_allocator.h"
+#include "memory/pinned/pinned_uses.h"
 #include "runtime/internal/memory_hooks.h"
 #include "streams/internal/use_hooks.h"
 
@@ -19,7 +20,7 @@ std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
   Segment* segment = AddressMap::Get().Find(pointer);
   *cached = segment != nullptr;
   if (segment == nullptr) {
-    std::optional<AllocationRange> pinned = PinnedAllocator::FindLive(pointer);
+    std::optional<AllocationRange> pinned = FindLivePinned(pointer);
     *cached = pinned.has_value();
     return pinned;
   }
@@ -44,7 +45,7 @@ std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
 
 std::optional<AllocationRange> FindFreed(const void* pointer) {
   Segment* segment = AddressMap::Get().Find(pointer);
-  if (segment == nullptr) return PinnedAllocator::FindFreed(pointer);
+  if (segment == nullptr) return FindFreedPinned(pointer);
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
   if (pool == nullptr) return std::nullopt;
   const CallSite freed = pool->uses().FindFreed(segment, pointer);
@@ -99,7 +100,7 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
     if (ranges[i].bytes == 0) continue;
     Segment* segment = AddressMap::Get().Find(ranges[i].pointer);
     if (segment == nullptr) {
-      PinnedAllocator::NoteUse(ranges[i].pointer, stream);
+      NoteUseOfPinned(ranges[i].pointer, stream);
       continue;
     }
     // Most blocks belong to the stream, and need no note.

@@ -9,7 +9,7 @@
 #include "memory/device/address_map.h"
 #include "memory/device/block_pool.h"
 #include "memory/device/device_allocator.h"
-#include "memory/pinned/pinned_allocator.h"
+#include "memory/pinned/pinned_uses.h"
 #include "memory/resource/owners.h"
 #include "streams/internal/stream_record.h"
 
@@ -17,7 +17,7 @@ namespace devrt::internal {
 
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
   Segment* const segment = AddressMap::Get().Find(pointer);
-  if (segment == nullptr) return PinnedAllocator::AddPoints(pointer, uses);
+  if (segment == nullptr) return AddUsesOfPinned(pointer, uses);
   if (Owners::HasCached()) return false;
   for (;;) {
     BlockPool* const pool = segment->pool.load(std::memory_order_acquire);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/hooks.h"
 #include "memory/common/settings_state.h"
@@ -13,6 +14,7 @@
 #include "memory/pinned/pinned_map.h"
 #include "memory/pinned/pinned_pages.h"
 #include "runtime/internal/blocks.h"
+#include "runtime/internal/host_table.h"
 #include "runtime/internal/out_of_memory.h"
 #include "runtime/internal/text.h"
 
@@ -21,8 +23,6 @@ namespace {
 
 // A cached block of whole pages serves requests of at least 7/8 of its size.
 constexpr uint64_t MostFor(uint64_t size) { return size / 7 * 8; }
-
-constexpr bool IsPowerOfTwo(uint64_t x) { return (x & (x - 1)) == 0; }
 
 Change Active(uint64_t size) {
   Change c;
@@ -41,9 +41,9 @@ Change Inactive(uint64_t size) {
 }  // namespace
 
 PinnedAllocator::PinnedAllocator(BackendRecord* backend)
-    : backend_(backend), page_(PageSize()), pending_(&Settle) {}
+    : backend_(backend), page_(PageSize()), records_(this), pending_(&Settle) {}
 
-void PinnedAllocator::AddClassToLedger(Class* c) {
+void PinnedAllocator::AddClassToLedger(PinnedClass* c) {
   MutexLock lock(&mutex_);
   if (std::exchange(c->is_counted, true)) return;
   ledger_.Add(&c->lock, &c->shard);
@@ -73,42 +73,6 @@ PinnedAllocator* PinnedAllocator::Existing(const BackendRecord* backend) {
 
 // ---- Free blocks ------------------------------------------------------------
 
-PinnedBlock* PinnedAllocator::FindFree(Class* c, const Request& r) {
-  const auto other = c->others.lower_bound(r.size);
-  PinnedBlock* block = other == c->others.end() ? nullptr : other->second;
-  if (c->exact != nullptr) {
-    const uint64_t size = c->exact->size.load(std::memory_order_relaxed);
-    // No block of the class is smaller.
-    if (size >= r.size) block = c->exact;
-  }
-  if (block == nullptr ||
-      block->size.load(std::memory_order_relaxed) > r.most) {
-    return nullptr;
-  }
-  return block;
-}
-
-void PinnedAllocator::Unlink(Class* c, PinnedBlock* block) {
-  if (block == c->exact) {
-    c->exact = std::exchange(block->next, nullptr);
-    return;
-  }
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  auto [at, end] = c->others.equal_range(size);
-  at = std::find_if(at, end, [&](const auto& e) { return e.second == block; });
-  if (at != end) c->others.erase(at);
-}
-
-void PinnedAllocator::AddFree(Class* c, PinnedBlock* block) {
-  block->use = BlockUse::kFree;
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  if (IsPowerOfTwo(size)) {
-    block->next = std::exchange(c->exact, block);
-  } else {
-    c->others.emplace(size, block);
-  }
-}
-
 void PinnedAllocator::HandOut(PinnedBlock* block, const Request& r) {
   static std::atomic<uint64_t> last_id{uint64_t{1} << 62};
   block->use = BlockUse::kLive;
@@ -119,41 +83,41 @@ void PinnedAllocator::HandOut(PinnedBlock* block, const Request& r) {
   block->id = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
 }
 
-PinnedBlock* PinnedAllocator::TakeFromClass(Class* c, const Request& r) {
+PinnedBlock* PinnedAllocator::TakeFromClass(PinnedClass* c, const Request& r) {
   {
     SpinLockHolder hold(&c->lock);
-    PinnedBlock* block = FindFree(c, r);
+    PinnedBlock* block = c->Find(r.size, r.most);
     if (block == nullptr) return nullptr;
     // Two temporaries on purpose: one Change for both calls would be kept in
     // memory, while the first call alone keeps it in registers.
     const uint64_t size = block->size.load(std::memory_order_relaxed);
     if (ABSL_PREDICT_TRUE(c->shard.Apply(kSmallRow, Active(size)) ||
                           ledger_.Count(&c->shard, kSmallRow, Active(size)))) {
-      Unlink(c, block);
+      c->Unlink(block);
       HandOut(block, r);
       return block;
     }
   }
   Ledger::Exclusive all(&ledger_);
   c->lock.AssertHeld();
-  PinnedBlock* block = FindFree(c, r);
+  PinnedBlock* block = c->Find(r.size, r.most);
   if (block == nullptr) return nullptr;
   all.Count(&c->shard, kSmallRow,
             Active(block->size.load(std::memory_order_relaxed)));
-  Unlink(c, block);
+  c->Unlink(block);
   HandOut(block, r);
   return block;
 }
 
 PinnedBlock* PinnedAllocator::TakeCached(const Request& r) {
-  Class* const first = &ClassOf(r.size);
-  Class* const last = &ClassOf(r.most);
+  PinnedClass* const first = &ClassOf(r.size);
+  PinnedClass* const last = &ClassOf(r.most);
   PinnedBlock* block = TakeFromClass(first, r);
   if (block == nullptr && last != first) block = TakeFromClass(last, r);
   return block;
 }
 
-void PinnedAllocator::Count(Class* c, const Change& change) {
+void PinnedAllocator::Count(PinnedClass* c, const Change& change) {
   {
     SpinLockHolder hold(&c->lock);
     if (c->shard.Apply(kSmallRow, change) ||
@@ -209,7 +173,7 @@ inline PinnedAllocator::Return PinnedAllocator::ReturnToClass(
     PinnedBlock* block, const void* pointer, CallSite site, bool plain) {
   PinnedAllocator* const self = block->allocator;
   const uint64_t size = block->size.load(std::memory_order_relaxed);
-  Class& c = self->ClassOf(size);
+  PinnedClass& c = self->ClassOf(size);
   SpinLockHolder hold(&c.lock);
   const bool live = block->base.load(std::memory_order_relaxed) == pointer &&
                     block->size.load(std::memory_order_relaxed) == size &&
@@ -224,7 +188,7 @@ inline PinnedAllocator::Return PinnedAllocator::ReturnToClass(
     return Return::kUses;
   }
   block->site = site;
-  self->AddFree(&c, block);
+  c.Add(block);
   // Cannot fail: the figures shrink.
   c.shard.Apply(kSmallRow, Inactive(size));
   return Return::kDone;
@@ -252,15 +216,163 @@ absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
 void PinnedAllocator::Settle(void* item) {
   PinnedBlock* const block = static_cast<PinnedBlock*>(item);
   const uint64_t size = block->size.load(std::memory_order_relaxed);
-  Class& c = block->allocator->ClassOf(size);
+  PinnedClass& c = block->allocator->ClassOf(size);
   SpinLockHolder hold(&c.lock);
-  block->allocator->AddFree(&c, block);
+  c.Add(block);
   c.shard.Apply(kSmallRow, Inactive(size));
 }
 
 absl::Status PinnedAllocator::EmptyCache() {
   if (!pending_.empty()) pending_.Poll(SIZE_MAX);
   return ReleaseCached();
+}
+
+void PinnedAllocator::CloseUses(PinnedBlock* block) {
+  // The block is kClosing: no other thread accesses its uses.
+  BlockUses uses = std::move(block->uses);
+  block->uses.points.clear();
+  block->uses.open.clear();
+  for (const BlockUses::Open& open : uses.open) {
+    const uint64_t epoch = open.timeline->Now();
+    if (IsOpen(open.timeline->device())) {
+      open.timeline->CheckpointLater(open.stream, epoch).IgnoreError();
+    }
+    uses.Add(open.stream, open.timeline, epoch);
+  }
+  PendingFree item;
+  item.block = block;
+  item.uses = std::move(uses.points);
+  if (PendingFrees::IsOver(&item)) {
+    Settle(block);
+    return;
+  }
+  {
+    PinnedClass& c = ClassOf(block->size.load(std::memory_order_relaxed));
+    SpinLockHolder hold(&c.lock);
+    block->use = BlockUse::kPending;
+  }
+  pending_.Add(std::move(item));
+  if (background_) WakeBackground();
+}
+
+// ---- Native blocks ----------------------------------------------------------
+
+absl::StatusOr<PinnedBlock*> PinnedAllocator::AllocateNative(const Request& r) {
+  DEVRT_ASSIGN_OR_RETURN(const PinnedSource::Native native,
+                         source_.Allocate(r.device, r.size, r.site));
+  PinnedBlock* const block = records_.Take();
+  PinnedClass& c = ClassOf(r.size);
+  AddClassToLedger(&c);
+  {
+    // A reader may still look at the block that the record was before.
+    SpinLockHolder hold(&c.lock);
+    block->size.store(r.size, std::memory_order_relaxed);
+    block->origin = native.origin;
+    block->native_device = r.device;
+    block->base.store(native.base, std::memory_order_release);
+    HandOut(block, r);
+  }
+  Change change;
+  change.up[kAllocation] = change.up[kActive] = 1;
+  change.up[kAllocatedBytes] = change.up[kActiveBytes] =
+      static_cast<int64_t>(r.size);
+  Count(&c, change);
+  PinnedMap::Get().Add(block);
+  return block;
+}
+
+absl::Status PinnedAllocator::ReleaseNative(PinnedBlock* block) {
+  void* const base = block->base.load(std::memory_order_relaxed);
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
+  // Before the driver's free, which may give the address to another thread.
+  PinnedMap::Get().Remove(block);
+  const absl::Status status =
+      source_.Free(block->native_device, size, {base, block->origin});
+  if (!status.ok()) {
+    PinnedMap::Get().Add(block);
+    return status;
+  }
+  PinnedClass& c = ClassOf(size);
+  Change change;
+  change.down[kAllocation] = 1;
+  change.down[kAllocatedBytes] = static_cast<int64_t>(size);
+  {
+    SpinLockHolder hold(&c.lock);
+    c.shard.Apply(kSmallRow, change);
+    block->use = BlockUse::kNone;
+    block->base.store(nullptr, std::memory_order_release);
+  }
+  records_.GiveBack(block);
+  return absl::OkStatus();
+}
+
+absl::Status PinnedAllocator::ReleaseCached() {
+  absl::Status first;
+  for (PinnedClass& c : classes_) {
+    for (PinnedBlock* block : c.TakeAll()) {
+      const absl::Status status = ReleaseNative(block);
+      if (status.ok()) continue;
+      SpinLockHolder hold(&c.lock);
+      c.Add(block);
+      if (first.ok()) first = status;
+    }
+  }
+  return first;
+}
+
+// Pending blocks are neither reused nor given back: work may still access them.
+void PinnedAllocator::AbandonPending() {
+  for (void* item : pending_.TakeAll()) {
+    PinnedBlock* const block = static_cast<PinnedBlock*>(item);
+    const uint64_t size = block->size.load(std::memory_order_relaxed);
+    {
+      PinnedClass& c = ClassOf(size);
+      SpinLockHolder hold(&c.lock);
+      block->use = BlockUse::kNone;
+      Change change;
+      change.down[kActive] = change.down[kAllocation] = 1;
+      change.down[kActiveBytes] = change.down[kAllocatedBytes] =
+          static_cast<int64_t>(size);
+      c.shard.Apply(kSmallRow, change);
+    }
+    PinnedMap::Get().Remove(block);
+    block->base.store(nullptr, std::memory_order_release);
+    records_.GiveBack(block);
+  }
+}
+
+void PinnedAllocator::Release(DeviceRecord* device) {
+  const BackgroundPause paused;
+  // The device was waited for.  A lost device does not answer, and memory that
+  // its work may still access is left alone.
+  if (!pending_.empty()) pending_.Poll(SIZE_MAX);
+  if (!TakesHandlesBack(device)) {
+    AbandonPending();
+  } else {
+    pending_.WaitForAll().IgnoreError();
+    // Abandoned blocks: their timelines end with the devices, which says
+    // nothing about the work.  A simulator's reset forgets the memory.
+    if (device == backend_->devices.back()) AbandonPending();
+  }
+  const absl::Status status = ReleaseCached();
+  if (!status.ok()) {
+    DEVRT_LOG(kWarning,
+              absl::StrCat("cached pinned memory of ", DeviceName(device),
+                           " was not given back: ",
+                           std::string(ToStd(status.message()))));
+  }
+}
+
+int64_t PinnedAllocator::CountLive(const DeviceRecord* device) {
+  int64_t live = 0;
+  for (PinnedBlock* block : records_.All()) {
+    const uint64_t size = block->size.load(std::memory_order_relaxed);
+    if (size == 0) continue;
+    SpinLockHolder hold(&ClassOf(size).lock);
+    if (!IsOf(*block, size) || block->use != BlockUse::kLive) continue;
+    live += block->device == device ? 1 : 0;
+  }
+  return live;
 }
 
 // ---- Statistics -------------------------------------------------------------
@@ -273,8 +385,7 @@ PinnedStatistics PinnedAllocator::Statistics() {
     return Stat{current, figures.peak[kAllRow][m], allocated,
                 allocated - current};
   };
-  MutexLock lock(&mutex_);
-  PinnedStatistics s = times_;
+  PinnedStatistics s = source_.Times();
   s.allocations = stat(kAllocation);
   s.active_requests = stat(kActive);
   s.allocated_bytes = stat(kAllocatedBytes);
@@ -284,17 +395,7 @@ PinnedStatistics PinnedAllocator::Statistics() {
 
 void PinnedAllocator::ResetAccumulated() {
   ledger_.ResetAccumulated();
-  MutexLock lock(&mutex_);
-  times_ = {};
-}
-
-void PinnedAllocator::NoteTime(DurationStat* stat, int64_t microseconds) {
-  stat->total += microseconds;
-  stat->max = std::max(stat->max, microseconds);
-  stat->min =
-      stat->count == 0 ? microseconds : std::min(stat->min, microseconds);
-  ++stat->count;
-  stat->avg = stat->total / stat->count;
+  source_.ResetTimes();
 }
 
 }  // namespace devrt::internal

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinnedAllocator: the cached pinned memory of one backend.
+// PinnedAllocator: hands out and takes back the pinned memory of one backend.
+//
+// Its parts:
+//   PinnedClass    the free blocks of one power of two, and their statistics
+//   PinnedRecords  the records of blocks
+//   PinnedSource   native memory from the backend and back
+//   PendingFrees   freed blocks that work still uses
+// pinned_uses.h has the uses of blocks and the look-ups by address.
 //
 // Blocks are not cut or joined.  A block is live, pending (PendingFrees) or
-// free. There are 64 classes, one for each power of two, each with its own lock
-// and its own shard of statistics.  So threads that use different sizes do not
-// wait for each other; threads that use one size do, for about 10 ns.  A class
-// keeps free blocks of its power of two in a list, last in first out, and
-// others in a set ordered by size.
+// free.  There are 64 classes, each with its own lock and its own shard of
+// statistics.  So threads that use different sizes do not wait for each other;
+// threads that use one size do, for about 10 ns.
 //
 // Blocks have no home stream: every use is noted.  A copy of devrt is noted at
 // its submission, with a checkpoint (Timeline); a use by RecordPinnedUse is
@@ -33,26 +38,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "devrt/memory/settings.h"
 #include "devrt/memory/statistics.h"
 #include "devrt/runtime/mutex.h"
-#include "devrt/streams/stream.h"
 #include "memory/common/ledger.h"
-#include "memory/common/spin_lock.h"
-#include "memory/device/block.h"
 #include "memory/device/pending_frees.h"
 #include "memory/pinned/pinned_block.h"
-#include "runtime/internal/allocation_table.h"
+#include "memory/pinned/pinned_class.h"
+#include "memory/pinned/pinned_records.h"
+#include "memory/pinned/pinned_source.h"
 #include "runtime/internal/records.h"
-#include "streams/internal/timeline.h"
 
 namespace devrt::internal {
 
@@ -73,7 +70,6 @@ class PinnedAllocator {
   static absl::Status Free(void* pointer, CallSite site);
   // See FreePinnedPlainly.
   static bool FreePlainly(void* pointer, CallSite site);
-  static absl::Status RecordUse(const void* pointer, StreamRef stream);
   absl::Status EmptyCache();
 
   PinnedStatistics Statistics();
@@ -84,29 +80,17 @@ class PinnedAllocator {
   void Poll() { pending_.Poll(SIZE_MAX); }
   bool HasPending() const { return !pending_.empty(); }
 
-  // ---- For the hooks (hooks.h) ----
+  // The class whose lock guards blocks of `size` bytes.
+  PinnedClass& ClassOf(uint64_t size) {
+    return classes_[63 - static_cast<size_t>(__builtin_clzll(size))];
+  }
 
-  static std::optional<AllocationRange> FindLive(const void* pointer);
-  static std::optional<AllocationRange> FindFreed(const void* pointer);
-  // An operation of devrt that was just submitted to `stream` uses the block.
-  static void NoteUse(const void* pointer, StreamRef stream);
-  // See AddKnownUses.
-  static bool AddPoints(const void* pointer, absl::Span<const StreamUse> uses);
   // Live blocks of `device`.
   int64_t CountLive(const DeviceRecord* device);
   // The device's native objects end: gives cached blocks back.
   void Release(DeviceRecord* device);
 
  private:
-  // The free blocks of the sizes from one power of two up to the next, and
-  // their statistics.
-  struct alignas(64) Class {
-    SpinLock lock;
-    PinnedBlock* exact DEVRT_GUARDED_BY(lock) = nullptr;
-    absl::btree_multimap<uint64_t, PinnedBlock*> others DEVRT_GUARDED_BY(lock);
-    LedgerShard shard DEVRT_GUARDED_BY(lock);
-    bool is_counted = false;  // in the ledger; guarded by `mutex_`
-  };
   struct Request {
     DeviceRecord* device;
     uint64_t bytes;
@@ -119,17 +103,11 @@ class PinnedAllocator {
   static PinnedAllocator* Make(DeviceRecord* device);
   static void Settle(void* block);
 
-  Class& ClassOf(uint64_t size) {
-    return classes_[63 - static_cast<size_t>(__builtin_clzll(size))];
-  }
   // A cached block for the request, now live; nullptr if there is none.
   PinnedBlock* TakeCached(const Request& r);
-  PinnedBlock* TakeFromClass(Class* c, const Request& r);
-  PinnedBlock* FindFree(Class* c, const Request& r) DEVRT_REQUIRES(c->lock);
-  void Unlink(Class* c, PinnedBlock* block) DEVRT_REQUIRES(c->lock);
-  void AddFree(Class* c, PinnedBlock* block) DEVRT_REQUIRES(c->lock);
+  PinnedBlock* TakeFromClass(PinnedClass* c, const Request& r);
   static void HandOut(PinnedBlock* block, const Request& r);
-  void Count(Class* c, const Change& change) DEVRT_EXCLUDES(c->lock);
+  void Count(PinnedClass* c, const Change& change) DEVRT_EXCLUDES(c->lock);
 
   absl::StatusOr<PinnedBlock*> Recover(const Request& r);
   absl::StatusOr<PinnedBlock*> AllocateNative(const Request& r);
@@ -142,26 +120,19 @@ class PinnedAllocator {
   // was left as it is if `plain`.
   static Return ReturnToClass(PinnedBlock* block, const void* pointer,
                               CallSite site, bool plain);
-  absl::Status AddUse(PinnedBlock* block, const void* pointer, StreamRef stream,
-                      Timeline* timeline, bool open);
   // Called before the first block of a class.  A shard without blocks would get
   // a share of the ledger's spare bytes, and would be asked for loans.
-  void AddClassToLedger(Class* c) DEVRT_EXCLUDES(mutex_);
-  PinnedBlock* NewRecord();
-  void RecycleRecord(PinnedBlock* block);
-  void NoteTime(DurationStat* stat, int64_t microseconds);
+  void AddClassToLedger(PinnedClass* c) DEVRT_EXCLUDES(mutex_);
 
   BackendRecord* const backend_;
   const uint64_t page_;
-  std::array<Class, 64> classes_;
+  std::array<PinnedClass, 64> classes_;
   Ledger ledger_;
+  PinnedRecords records_;
+  PinnedSource source_;
   PendingFrees pending_;
   bool background_ = false;  // set before the allocator is published
-  Mutex mutex_;
-  // Never destroyed: a thread that looked an address up may still read one.
-  std::vector<std::unique_ptr<PinnedBlock>> records_ DEVRT_GUARDED_BY(mutex_);
-  std::vector<PinnedBlock*> unused_ DEVRT_GUARDED_BY(mutex_);
-  PinnedStatistics times_ DEVRT_GUARDED_BY(mutex_);  // only of calls
+  Mutex mutex_;              // guards PinnedClass::is_counted
 };
 
 }  // namespace devrt::internal

@@ -39,6 +39,14 @@ struct PinnedBlock {
   BlockUses uses;
 };
 
+// True if the class of `size` guards `block`.  `size` was read before the lock
+// was taken, and the record may have become another block since; then nothing
+// else of it may be read.
+inline bool IsOf(const PinnedBlock& block, uint64_t size) {
+  return block.size.load(std::memory_order_relaxed) == size &&
+         block.base.load(std::memory_order_relaxed) != nullptr;
+}
+
 // The size of a block for `bytes` (docs/semantics.md 3.3): 40960 gives 65536.
 constexpr uint64_t PinnedSize(uint64_t bytes, uint64_t class_limit,
                               uint64_t page) {

@@ -7,6 +7,7 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/plain_free.h"
 #include "memory/pinned/pinned_allocator.h"
+#include "memory/pinned/pinned_uses.h"
 #include "runtime/internal/blocks.h"
 #include "runtime/internal/out_of_memory.h"
 #include "runtime/internal/process_state.h"
@@ -49,7 +50,7 @@ absl::Status RecordPinnedUse(const void* pointer, StreamRef stream, CallSite) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("RecordPinnedUse");
   }
-  return PinnedAllocator::RecordUse(pointer, stream);
+  return internal::RecordUseOfPinned(pointer, stream);
 }
 
 absl::StatusOr<bool> IsPinned(const void* pointer) {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Uses of pinned blocks by work, and look-ups of pinned blocks by address.  The
+// class lock of a block guards both.
+
+#ifndef DEVRT_MEMORY_PINNED_PINNED_USES_H_
+#define DEVRT_MEMORY_PINNED_PINNED_USES_H_
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "devrt/streams/stream.h"
+#include "memory/device/block_uses.h"
+#include "runtime/internal/allocation_table.h"
+
+namespace devrt::internal {
+
+// RecordPinnedUse.
+absl::Status RecordUseOfPinned(const void* pointer, StreamRef stream);
+// An operation of devrt that was just submitted to `stream` uses the block, if
+// `pointer` lies in one.
+void NoteUseOfPinned(const void* pointer, StreamRef stream);
+// See AddKnownUses.
+bool AddUsesOfPinned(const void* pointer, absl::Span<const StreamUse> uses);
+
+// For the hooks (hooks.h).
+std::optional<AllocationRange> FindLivePinned(const void* pointer);
+std::optional<AllocationRange> FindFreedPinned(const void* pointer);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_MEMORY_PINNED_PINNED_USES_H_
