@@ -12,6 +12,7 @@
 #include "runtime/internal/device_name.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/records.h"
+#include "runtime/internal/refused_call.h"
 #include "runtime/internal/text.h"
 #include "runtime/loader/load_report.h"
 
@@ -27,6 +28,7 @@ using internal::InHostFunction;
 using internal::IsOpen;
 using internal::IsProcessOpen;
 using internal::ProcessClosedError;
+using internal::RefusedCallError;
 
 template <size_t kSize>
 std::string FixedText(const char (&field)[kSize]) {
@@ -161,7 +163,7 @@ absl::StatusOr<DeviceProperties> Device::Properties() const {
 
 absl::StatusOr<MemoryInfo> Device::GetMemoryInfo() const {
   if (InHostFunction()) return HostFunctionError("memory info");
-  if (!IsOpen(record())) return ClosedError(record());
+  if (!IsOpen(record())) return RefusedCallError(record(), "memory info");
   MemoryInfo info;
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(record(),
@@ -173,7 +175,8 @@ absl::StatusOr<MemoryInfo> Device::GetMemoryInfo() const {
 
 absl::Status Device::Synchronize(CallSite site) const {
   if (InHostFunction()) return HostFunctionError("device synchronize");
-  if (!IsOpen(record())) return ClosedError(record());
+  if (!IsOpen(record()))
+    return RefusedCallError(record(), "device synchronize");
   absl::Status status;
   {
     const internal::CallSiteScope noted(site);
@@ -255,7 +258,7 @@ absl::StatusOr<Device> CurrentDevice(Backend backend) {
 absl::Status SetCurrentDevice(Device device) {
   DeviceRecord* record = device.record();
   if (InHostFunction()) return HostFunctionError("set current device");
-  if (!IsOpen(record)) return ClosedError(record);
+  if (!IsOpen(record)) return RefusedCallError(record, "set current device");
   return FromPlugin(
       record,
       record->ops->context_enter(record->self, record->ordinal, nullptr),

@@ -8,6 +8,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/refused_call.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/event_record.h"
 #include "streams/internal/stream_target.h"
@@ -225,7 +226,9 @@ absl::StatusOr<Event> Event::Open(Device device, const EventHandle& handle) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Event::Open");
   }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "Event::Open");
+  }
   DEVRT_ASSIGN_OR_RETURN(const EventIpc ipc, EventIpcOf(record));
   devrt_event opened = nullptr;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
@@ -262,7 +265,9 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Event::Create");
   }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "Event::Create");
+  }
   if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   if (options.timing || options.interprocess) {
     DEVRT_RETURN_IF_ERROR(CheckOptions(device, options));
@@ -292,26 +297,32 @@ absl::StatusOr<double> ElapsedMilliseconds(EventRef begin, EventRef end) {
   DEVRT_RETURN_IF_ERROR(internal::CheckEvent(end, "ElapsedMilliseconds"));
   EventRecord* a = begin.record();
   EventRecord* b = end.record();
+  const auto named = [&] {
+    return absl::StrCat("; the events are of ", begin.device().name(), " and ",
+                        end.device().name());
+  };
   if ((a->flags & b->flags & DEVRT_EVENT_TIMING) == 0) {
     return absl::InvalidArgumentError(
-        "Both events must be created with argument 'enable_timing=True' "
-        "(EventOptions::timing)");
+        absl::StrCat("Both events must be created with argument "
+                     "'enable_timing=True' (EventOptions::timing)",
+                     named()));
   }
   if (!a->recorded.load() || !b->recorded.load()) {
-    return absl::InvalidArgumentError(
-        "Both events must be recorded before calculating elapsed time");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Both events must be recorded before calculating elapsed time",
+        named()));
   }
   if (a->device != b->device) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "elapsed time needs two events of one device, but they are of ",
-        begin.device().name(), " and ", end.device().name()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("elapsed time needs two events of one device", named()));
   }
   for (EventRef event : {begin, end}) {
     DEVRT_ASSIGN_OR_RETURN(bool done, event.Query());
     if (!done) {
-      return absl::FailedPreconditionError(
+      return absl::FailedPreconditionError(absl::StrCat(
           "Both events must be completed before calculating elapsed time: "
-          "synchronise with the later one first");
+          "synchronise with the later one first",
+          named()));
     }
   }
   if (begin == end) return 0.0;

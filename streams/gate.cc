@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/internal/records.h"
+#include "runtime/internal/refused_call.h"
 
 namespace devrt::internal {
 
@@ -19,7 +20,7 @@ absl::Status UnusableStreamError(StreamRef stream, const char* call) {
   // is the program's mistake.
   const uint32_t closed = IsAlive(stream) ? ~0u : ~kQuarantined;
   if ((device->state.load(std::memory_order_acquire) & closed) != 0) {
-    return ClosedError(device);
+    return RefusedCallError(device, call);
   }
   return absl::InvalidArgumentError(absl::StrCat(
       call, " on stream ", stream.serial(), " of ", stream.device().name(),

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "runtime/internal/refused_call.h"
 #include "streams/internal/deferred_deletion.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/stream_target.h"
@@ -64,7 +65,9 @@ absl::StatusOr<Flag> Flag::Create(Device device) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Flag::Create");
   }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "Flag::Create");
+  }
   DEVRT_ASSIGN_OR_RETURN(const Probe probe, ProbeOf(record));
   devrt_flag flag = nullptr;
   DEVRT_RETURN_IF_ERROR(FromPlugin(
@@ -121,7 +124,9 @@ absl::Status Flag::SetOn(StreamRef stream, CallSite site) const {
 
 absl::Status Flag::Store(uint32_t value) const {
   DeviceRecord* record = device_.record();
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "Flag::Store");
+  }
   const Probe& probe = DeviceStreams::Of(record)->probe;
   return FromPlugin(record, probe.table->flag_set(probe.self, flag_, value),
                     "flag");

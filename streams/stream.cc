@@ -11,6 +11,7 @@
 #include "devrt/runtime/status.h"
 #include "devrt/streams/event.h"
 #include "devrt/streams/slots.h"
+#include "runtime/internal/refused_call.h"
 #include "streams/internal/device_streams.h"
 #include "streams/internal/event_record.h"
 #include "streams/internal/native_streams.h"
@@ -184,7 +185,9 @@ absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Stream::Create");
   }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "Stream::Create");
+  }
   if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   auto ref = DeviceStreams::Of(record)->streams.Create(options);
   if (!ref.ok()) return ref.status();
@@ -197,7 +200,9 @@ absl::StatusOr<Stream> Stream::FromNative(Device device, void* native,
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Stream::FromNative");
   }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "Stream::FromNative");
+  }
   if (!device.backend().Has(DEVRT_CAP_STREAM_EXTERNAL)) {
     return absl::UnimplementedError(
         absl::StrCat("backend \"", device.backend().name(),
@@ -232,7 +237,9 @@ absl::StatusOr<StreamRef> PerThreadDefaultStream(Device device) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("PerThreadDefaultStream");
   }
-  if (!internal::IsOpen(record)) return internal::ClosedError(record);
+  if (!internal::IsOpen(record)) {
+    return internal::RefusedCallError(record, "PerThreadDefaultStream");
+  }
   return internal::ThreadStreams::Own()->PerThreadStream(record);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/internal/memory_hooks.h"
 #include "runtime/internal/out_of_memory.h"
 #include "runtime/internal/process_state.h"
+#include "runtime/internal/refused_call.h"
 #include "runtime/internal/text.h"
 
 namespace devrt::internal {
@@ -16,7 +17,7 @@ namespace devrt::internal {
 absl::Status CheckRequest(const DeviceRecord* device, uint64_t bytes,
                           uint64_t alignment, const char* call) {
   if (InHostFunction()) return HostFunctionError(call);
-  if (!IsOpen(device)) return ClosedError(device);
+  if (!IsOpen(device)) return RefusedCallError(device, call);
   if ((alignment & (alignment - 1)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         call, ": alignment ", alignment,

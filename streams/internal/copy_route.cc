@@ -31,7 +31,8 @@ absl::Status OutOfBounds(const Side& side, const void* ptr, uint64_t bytes,
   return absl::InvalidArgumentError(
       absl::StrCat(side.call, ": ", side.name, " [", Hex(ptr), ", +", bytes,
                    ") leaves its allocation: ", size - offset,
-                   " bytes remain at offset ", offset, " of ", size));
+                   " bytes remain at offset ", offset, " of ", size,
+                   "; pass at most that many bytes, or allocate more"));
 }
 
 // The error for memory of a caching allocator in which no block is live.

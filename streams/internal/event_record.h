@@ -34,18 +34,16 @@ struct EventRecord {
   EventOrder order;    // unknown if other processes may record the event
 };
 
-// The error for `event`, whose serial is stale.
-absl::Status StaleEventError(EventRef event, const char* call);
+// The error for `event`, which failed CheckEvent.
+absl::Status UnusableEventError(EventRef event, const char* call);
 
 // Checks that `event` lives and that its device takes calls.
 inline absl::Status CheckEvent(EventRef event, const char* call) {
   EventRecord* record = event.record();
   if (ABSL_PREDICT_FALSE(record->serial.load(std::memory_order_acquire) !=
-                         event.serial())) {
-    return StaleEventError(event, call);
-  }
-  if (ABSL_PREDICT_FALSE(!IsOpen(record->device))) {
-    return ClosedError(record->device);
+                             event.serial() ||
+                         !IsOpen(record->device))) {
+    return UnusableEventError(event, call);
   }
   return absl::OkStatus();
 }

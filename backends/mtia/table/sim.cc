@@ -208,11 +208,10 @@ devrt_status Backend::sim_deadlock_report(char* buffer, uint64_t capacity,
 
 namespace {
 
-devrt_status CheckHost(const char* call, const void* host, uint64_t size) {
+devrt_status CheckHost(const void* host, uint64_t size) {
   if (host != nullptr || size == 0) return nullptr;
-  return RefuseControl(std::string(call) + " of " + std::to_string(size) +
-                       " bytes: the host pointer is null: pass host memory "
-                       "of that size");
+  return RefuseControl("the host pointer is null: pass host memory of " +
+                       std::to_string(size) + " bytes");
 }
 
 }  // namespace
@@ -222,7 +221,7 @@ devrt_status Backend::sim_peek(const void* device_ptr, void* host,
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   std::byte* local = nullptr;
-  if (devrt_status error = CheckHost("peek", host, size)) return error;
+  if (devrt_status error = CheckHost(host, size)) return error;
   if (devrt_status error = FindLive(device_ptr, size, &local)) return error;
   if (size != 0) std::memcpy(host, local, size);
   return nullptr;
@@ -233,7 +232,7 @@ devrt_status Backend::sim_poke(void* device_ptr, const void* host,
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   std::byte* local = nullptr;
-  if (devrt_status error = CheckHost("poke", host, size)) return error;
+  if (devrt_status error = CheckHost(host, size)) return error;
   if (devrt_status error = FindLive(device_ptr, size, &local)) return error;
   if (size != 0) std::memcpy(local, host, size);
   return nullptr;

@@ -116,14 +116,16 @@ TEST_F(ErrorsTest, StickyErrorsQuarantineTheDeviceAtFault) {
 
   const Device lost = fake.device(1);
   const int calls = fake.Calls("device_sync");
-  const auto stored =
-      StatusIs(kInternal, "device sticky:1 is quarantined: " + text);
-  EXPECT_THAT(lost.Synchronize(), stored);
-  EXPECT_THAT(lost.Health(), stored);
-  EXPECT_THAT(Allocate(lost, 64), stored);
-  EXPECT_THAT(Allocate(lost, 0), stored);
-  EXPECT_THAT(lost.GetMemoryInfo(), stored);
-  EXPECT_THAT(SetCurrentDevice(lost), stored);
+  const std::string stored = "device sticky:1 is quarantined: " + text;
+  const auto refused = [&](const char* call) {
+    return StatusIs(kInternal, stored + "; refused call: " + call);
+  };
+  EXPECT_THAT(lost.Synchronize(), refused("device synchronize"));
+  EXPECT_THAT(lost.Health(), StatusIs(kInternal, stored));
+  EXPECT_THAT(Allocate(lost, 64), refused("Allocate"));
+  EXPECT_THAT(Allocate(lost, 0), refused("Allocate"));
+  EXPECT_THAT(lost.GetMemoryInfo(), refused("memory info"));
+  EXPECT_THAT(SetCurrentDevice(lost), refused("set current device"));
   EXPECT_EQ(GetErrorInfo(lost.Health())->native_code, 700);
   EXPECT_EQ(fake.Calls("device_sync"), calls);
 

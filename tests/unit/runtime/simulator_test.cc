@@ -41,9 +41,9 @@ TEST_F(SimulatorTest, PeekAndPokeNeedHostMemory) {
   const Stream stream = Must(Stream::Create(dev()));
   void* block = Must(AllocateMemory(stream, 64));
   EXPECT_STATUS(sim().Peek(block, nullptr, 64), kInvalidArgument,
-                "peek of 64 bytes: the host pointer is null");
+                "peek on mtia:0 failed: the host pointer is null");
   EXPECT_STATUS(sim().Poke(block, nullptr, 64), kInvalidArgument,
-                "poke of 64 bytes: the host pointer is null");
+                "poke on mtia:0 failed: the host pointer is null");
   EXPECT_OK(FreeMemory(block));
   EXPECT_OK(EmptyCache(dev()));
 }

@@ -365,7 +365,8 @@ TEST_F(CopyArguments, RangesThatLeaveAnAllocation) {
   std::vector<int64_t> host(2 * Ints::kCount);
   Stream s = NewStream();
   EXPECT_STATUS(CopyAsync(s, x.ptr(), host.data(), kBytes + 1),
-                kInvalidArgument, "leaves its allocation");
+                kInvalidArgument,
+                "; pass at most that many bytes, or allocate more");
   EXPECT_STATUS(CopyAsync(s, host.data(), x.ptr() + 1, kBytes),
                 kInvalidArgument, "leaves its allocation");
   EXPECT_STATUS(FillAsync(s, x.ptr() + 1, 0, kBytes), kInvalidArgument,
