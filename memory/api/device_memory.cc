@@ -19,6 +19,7 @@
 #include "runtime/internal/out_of_memory.h"
 #include "runtime/internal/process_state.h"
 #include "runtime/internal/records.h"
+#include "runtime/internal/refused_call.h"
 #include "streams/internal/stream_record.h"
 
 namespace devrt {
@@ -150,7 +151,7 @@ absl::Status EmptyCache(Device device) {
     return internal::HostFunctionError("EmptyCache");
   }
   if (!internal::IsOpen(device.record())) {
-    return internal::ClosedError(device.record());
+    return internal::RefusedCallError(device.record(), "EmptyCache");
   }
   internal::RunDeferredCaptureEnds();
   absl::Status status = absl::OkStatus();
@@ -162,7 +163,7 @@ absl::Status EmptyCache(Device device) {
 
 absl::Status SetMemoryFraction(Device device, double fraction) {
   if (!internal::IsOpen(device.record())) {
-    return internal::ClosedError(device.record());
+    return internal::RefusedCallError(device.record(), "SetMemoryFraction");
   }
   return DeviceAllocator::Of(device.record())
       ->family()

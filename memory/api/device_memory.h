@@ -127,8 +127,9 @@ DEVRT_EXPORT double GetMemoryFraction(Device device);
 // the driver for memory (docs/semantics.md 2.6).  A callback frees what the
 // program can spare, and returns true if the cache is to be searched again.
 // Callbacks run in the order of their registration, on the requesting thread,
-// with no lock held.  A callback may free memory and must not allocate any: a
-// request that the cache does not serve is FAILED_PRECONDITION there.  If a
+// with no lock held.  A callback frees memory, and should allocate none: inside it
+// a request that a free block of the stream's cache serves succeeds, and every
+// other one is FAILED_PRECONDITION.  devrt does not copy the function.  If a
 // callback throws, the request fails with INTERNAL, which names the id, and
 // later callbacks do not run.  In a forked child none runs, and the id is 0.
 //   INVALID_ARGUMENT  the callback is empty

@@ -3,6 +3,7 @@
 #include "memory/device/out_of_memory_callbacks.h"
 
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -32,13 +33,15 @@ OutOfMemoryCallbacks& OutOfMemoryCallbacks::Get() {
 }
 
 uint64_t OutOfMemoryCallbacks::Add(Callback callback) {
+  auto shared = std::make_shared<const Callback>(std::move(callback));
   MutexLock lock(&mutex_);
-  callbacks_.emplace(++last_id_, std::move(callback));
+  callbacks_.emplace(++last_id_, std::move(shared));
   return last_id_;
 }
 
 void OutOfMemoryCallbacks::Remove(uint64_t id) {
-  Callback removed;  // destroyed after the lock is released
+  std::shared_ptr<const Callback>
+      removed;  // destroyed after the lock is released
   MutexLock lock(&mutex_);
   const auto found = callbacks_.find(id);
   if (found == callbacks_.end()) return;
@@ -47,7 +50,7 @@ void OutOfMemoryCallbacks::Remove(uint64_t id) {
 }
 
 absl::StatusOr<bool> OutOfMemoryCallbacks::Run(Device device, uint64_t bytes) {
-  std::map<uint64_t, Callback> callbacks;
+  std::map<uint64_t, std::shared_ptr<const Callback>> callbacks;
   {
     MutexLock lock(&mutex_);
     callbacks = callbacks_;
@@ -57,7 +60,7 @@ absl::StatusOr<bool> OutOfMemoryCallbacks::Run(Device device, uint64_t bytes) {
   bool again = false;
   for (const auto& [id, callback] : callbacks) {
     try {
-      again = callback(device, bytes) || again;
+      again = (*callback)(device, bytes) || again;
     } catch (const std::exception& e) {
       return ThrewError(id, device, bytes,
                         absl::StrCat("an exception (", e.what(), ")"));

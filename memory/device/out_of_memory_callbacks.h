@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,7 +42,9 @@ class OutOfMemoryCallbacks {
  private:
   Mutex mutex_;
   uint64_t last_id_ DEVRT_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, Callback> callbacks_ DEVRT_GUARDED_BY(mutex_);
+  // Shared, because the copy of a function may throw.
+  std::map<uint64_t, std::shared_ptr<const Callback>> callbacks_
+      DEVRT_GUARDED_BY(mutex_);
 };
 
 }  // namespace devrt::internal

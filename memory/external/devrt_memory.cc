@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/statistics.h"
@@ -133,12 +134,23 @@ int32_t Answer(const absl::Status& status) {
 
 const char* LastError() { return t_error.text == nullptr ? "" : t_error.text; }
 
+// The status with the names that the functions have in C.
+absl::Status NamedForC(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrReplaceAll(status.message(),
+                          {{"AllocateMemory", "devrt_memory_alloc"},
+                           {"FreeMemory", "devrt_memory_free"},
+                           {"RecordStream", "devrt_memory_record_stream"}}));
+}
+
 // Runs the body of a C function.  No exception leaves it, but a callback of the
 // program may end the thread.
 template <typename F>
 int32_t Call(F f) {
   try {
-    return Answer(f());
+    return Answer(NamedForC(f()));
   } catch (const std::bad_alloc&) {
     return Answer(absl::ResourceExhaustedError("no host memory"));
   } catch (...) {

@@ -46,14 +46,14 @@ Device GraphPool::device() const { return Device(allocator_->device()); }
 
 absl::StatusOr<void*> GraphPool::Allocate(StreamRef stream, uint64_t bytes,
                                           CallSite site) {
-  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "a pool's allocation"));
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "devrt_memory_pool_alloc"));
   if (stream.device() != device()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a pool of ", device().name(), " has no memory for a stream of ",
         stream.device().name(), ": make a pool for that device"));
   }
   DEVRT_RETURN_IF_ERROR(
-      CheckRequest(allocator_->device(), bytes, 0, "a pool's allocation"));
+      CheckRequest(allocator_->device(), bytes, 0, "devrt_memory_pool_alloc"));
   if (bytes == 0) return nullptr;
   RunDeferredCaptureEnds();
   DEVRT_ASSIGN_OR_RETURN(const CaptureNumber capture, CaptureOf(stream));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 
 #include "devrt/devrt.h"
 #include "devrt/memory/devrt_memory.h"
@@ -53,6 +54,19 @@ TEST(CStreams, AResetForgetsThem) {
       EXPECT_OK(MtiaTest::sim().Reset());
       EXPECT_EQ(MtiaTest::dev().record()->live_streams.load(), 0);
     }
+  });
+}
+
+TEST(CErrors, NameTheFunctionsOfC) {
+  InChild([] {
+    char mine[8];
+    EXPECT_NE(devrt_memory_free_v0(mine), 0);
+    const std::string text = devrt_memory_last_error_v0();
+    EXPECT_EQ(text.rfind("devrt_memory_free needs memory from "
+                         "devrt_memory_alloc, but ",
+                         0),
+              0u)
+        << text;
   });
 }
 

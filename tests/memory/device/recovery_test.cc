@@ -283,6 +283,24 @@ TEST_F(MemoryRecovery, ACallbackThatThrowsEndsTheRequest) {
   EXPECT_OK(FreeMemory(New(s, kMiB)));
 }
 
+// A copy that throws must not leave the request.
+TEST_F(MemoryRecovery, ACallbackIsNotCopied) {
+  struct Counted {
+    explicit Counted(int* made) : copies(made) {}
+    Counted(const Counted& other) : copies(other.copies) { ++*copies; }
+    bool operator()(Device, uint64_t) const { return false; }
+    int* copies;
+  };
+  Stream s = NewStream();
+  int copies = 0;
+  OutOfMemoryCallback callback = Counted(&copies);
+  const int before = copies;
+  const uint64_t id = Must(AddOutOfMemoryCallback(std::move(callback)));
+  EXPECT_OK(FreeMemory(New(s, kMiB)));
+  EXPECT_EQ(copies, before);
+  RemoveOutOfMemoryCallback(id);
+}
+
 TEST_F(MemoryRecovery, AnEmptyCallbackIsRefused) {
   EXPECT_STATUS(AddOutOfMemoryCallback(OutOfMemoryCallback()), kInvalidArgument,
                 "AddOutOfMemoryCallback");
@@ -300,6 +318,19 @@ TEST_F(MemoryRecovery, ACallbackDoesNotAllocate) {
   EXPECT_EQ(calls, 1);
   EXPECT_STATUS(inside, kFailedPrecondition, "must not allocate any");
   RemoveOutOfMemoryCallback(id);
+}
+
+TEST_F(MemoryRecovery, ACallbackGetsWhatTheCacheHas) {
+  Stream s = NewStream();
+  EXPECT_OK(FreeMemory(New(s, 1024)));
+  absl::StatusOr<void*> inside;
+  const uint64_t id = Must(AddOutOfMemoryCallback([&](Device, uint64_t) {
+    inside = AllocateMemory(s, 1024);
+    return false;
+  }));
+  EXPECT_OK(FreeMemory(New(s, 4 * kMiB)));
+  RemoveOutOfMemoryCallback(id);
+  EXPECT_OK(FreeMemory(Must(std::move(inside))));
 }
 
 TEST_F(MemoryRecovery, CallbacksMakeRoom) {
