@@ -113,6 +113,12 @@ constexpr bool Makes(CallId id) {
 const devrt_host_v0* g_host = nullptr;
 Recorder* g_recorder = nullptr;
 
+// Returns true if DEVRT_TRACE_TIMES asks for times from events.
+bool WantsTimesOfEvents() {
+  const char* const times = secure_getenv("DEVRT_TRACE_TIMES");
+  return times != nullptr && std::strcmp(times, "events") == 0;
+}
+
 class Tracer {
  public:
   explicit Tracer(const devrt_next_v0* next) {
@@ -122,11 +128,8 @@ class Tracer {
       numbers_ = static_cast<const devrt_stream_number_v0*>(
           g_host->get_extension(g_host->host, DEVRT_STREAM_NUMBER_EXTENSION));
     }
-    const char* const times = secure_getenv("DEVRT_TRACE_TIMES");
-    const bool by_events =
-        times != nullptr && std::strcmp(times, "events") == 0;
     clock_ = std::make_unique<Clock>(next, g_host);
-    if (!by_events) {
+    if (!WantsTimesOfEvents()) {
       times_ =
           TimesOfSimulator(next, g_host, g_recorder, clock_.get(), backend_);
     }
@@ -243,22 +246,32 @@ class Tracer {
   std::array<std::atomic<int64_t>, kDevices> allocated_{};
 };
 
+void Warn(const std::string& text) {
+  g_host->log(g_host->host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text.data(),
+              text.size());
+}
+
+void CheckTimes() {
+  const char* const times = secure_getenv("DEVRT_TRACE_TIMES");
+  if (times == nullptr || *times == '\0' || WantsTimesOfEvents()) return;
+  Warn("DEVRT_TRACE_TIMES=" + std::string(times) +
+       " is not a source of times; expected events");
+}
+
 devrt_status OpenLayer(const devrt_host_v0* host, devrt_layer_v0* out) {
   g_host = host;
+  CheckTimes();
   if (const char* const path = secure_getenv("DEVRT_TRACE")) {
     std::string error;
     g_recorder = Recorder::Open(path, &error);
     if (g_recorder == nullptr) {
       // A missing trace must not stop the program.
-      const std::string text = "no trace: " + error;
-      host->log(host->host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text.data(),
-                text.size());
+      Warn("no trace: " + error);
     }
   } else {
-    static constexpr char kText[] =
-        "no trace: DEVRT_TRACE names no file; run the program with devrt trace";
-    host->log(host->host, DEVRT_LOG_WARNING, __FILE__, __LINE__, kText,
-              sizeof kText - 1);
+    Warn(
+        "no trace: DEVRT_TRACE names no file; run the program with devrt "
+        "trace");
   }
   return layer::internal::Open<Tracer>(host, out);
 }

@@ -94,6 +94,24 @@ TEST(TraceFile, IsNamedWhereItCannotBeOpened) {
   });
 }
 
+TEST(TraceFile, AnUnknownSourceOfTimesIsNamed) {
+  testing::InChild([] {
+    static std::string said;
+    SetLogSink([](LogLevel, const char*, int, std::string_view text) {
+      said.append(text);
+    });
+    setenv("DEVRT_TRACE", "/nowhere/ring", 1);
+    setenv("DEVRT_TRACE_TIMES", "foo", 1);
+    Must(SetLayers({"trace"}));
+    EXPECT_OK(GetDevice("mtia:0"));
+    EXPECT_EQ(said.rfind("DEVRT_TRACE_TIMES=foo is not a source of times; "
+                         "expected events",
+                         0),
+              0u)
+        << said;
+  });
+}
+
 void UseGood() {
   const std::string plugin =
       std::string(std::getenv("DEVRT_TEST_PLUGIN_DIR")) + "/libdevrt_good.so";
