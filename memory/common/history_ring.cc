@@ -58,11 +58,7 @@ absl::Status HistoryRing::Start(const HistoryOptions& options) {
   entries.reserve(options.events);
   MutexLock hold(&mutex_);
   options_ = options;
-  entries_.swap(entries);
-  count_ = 0;
-  sites_.clear();
-  site_index_.clear();
-  ++generation_;
+  Restart(&entries);
   on_ = true;
   return absl::OkStatus();
 }
@@ -71,7 +67,11 @@ void HistoryRing::Stop() {
   std::vector<Entry> entries;
   MutexLock hold(&mutex_);
   on_ = false;
-  entries_.swap(entries);
+  Restart(&entries);
+}
+
+void HistoryRing::Restart(std::vector<Entry>* entries) {
+  entries_.swap(*entries);
   count_ = 0;
   sites_.clear();
   site_index_.clear();
