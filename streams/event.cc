@@ -292,11 +292,12 @@ Event::~Event() {
   DeviceStreams::Of(record->device)->events.Release(record);
 }
 
-absl::StatusOr<double> ElapsedMilliseconds(EventRef begin, EventRef end) {
-  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(begin, "ElapsedMilliseconds"));
-  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(end, "ElapsedMilliseconds"));
-  EventRecord* a = begin.record();
-  EventRecord* b = end.record();
+namespace {
+
+// Checks what the time between two events that live needs.
+absl::Status CheckElapsed(EventRef begin, EventRef end) {
+  const EventRecord* const a = begin.record();
+  const EventRecord* const b = end.record();
   const auto named = [&] {
     return absl::StrCat("; the events are of ", begin.device().name(), " and ",
                         end.device().name());
@@ -325,6 +326,17 @@ absl::StatusOr<double> ElapsedMilliseconds(EventRef begin, EventRef end) {
           named()));
     }
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<double> ElapsedMilliseconds(EventRef begin, EventRef end) {
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(begin, "ElapsedMilliseconds"));
+  DEVRT_RETURN_IF_ERROR(internal::CheckEvent(end, "ElapsedMilliseconds"));
+  DEVRT_RETURN_IF_ERROR(CheckElapsed(begin, end));
+  const EventRecord* const a = begin.record();
+  const EventRecord* const b = end.record();
   if (begin == end) return 0.0;
   int64_t nanoseconds = 0;
   DEVRT_RETURN_IF_ERROR(FromPlugin(

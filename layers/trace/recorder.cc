@@ -80,31 +80,39 @@ bool Reserve(void* begin, uint64_t size) {
          errno == EINVAL;
 }
 
-FileHeader* Map(const char* path, int fd, std::string* error) {
+// Gives an empty file its size.  Returns the size of the file; 0 after an error.
+uint64_t Grow(const char* path, int fd, bool* fresh, std::string* error) {
   struct stat info;
   if (fstat(fd, &info) != 0) {
     *error = System(path, "cannot be examined");
-    return nullptr;
+    return 0;
   }
   if (!S_ISREG(info.st_mode)) {
     *error = std::string(path) + ": it is not a regular file";
-    return nullptr;
+    return 0;
   }
-  const bool fresh = info.st_size == 0;
-  const uint64_t size =
-      fresh ? FileBytes(kRingRecords) : static_cast<uint64_t>(info.st_size);
+  *fresh = info.st_size == 0;
+  if (!*fresh) return static_cast<uint64_t>(info.st_size);
+  const uint64_t size = FileBytes(kRingRecords);
   rlimit limit;
-  if (fresh && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) {
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) {
     // ftruncate would raise SIGXFSZ.
     *error = std::string(path) + ": it takes " + std::to_string(size) +
              " bytes, mostly holes, and a file of this process may have " +
              std::to_string(limit.rlim_cur) + ": ulimit -f";
-    return nullptr;
+    return 0;
   }
-  if (fresh && ftruncate(fd, static_cast<off_t>(size)) != 0) {
+  if (ftruncate(fd, static_cast<off_t>(size)) != 0) {
     *error = System(path, "cannot grow");
-    return nullptr;
+    return 0;
   }
+  return size;
+}
+
+FileHeader* Map(const char* path, int fd, std::string* error) {
+  bool fresh = false;
+  const uint64_t size = Grow(path, fd, &fresh, error);
+  if (size == 0) return nullptr;
   if (size < kPage) {
     *error = std::string(path) + ": it is not a file of the trace layer";
     return nullptr;

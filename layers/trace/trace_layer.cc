@@ -144,17 +144,7 @@ class Tracer {
     constexpr CallId kId = Call::kId;
     const Arguments a = Read(args...);
     Record r;
-    std::memset(&r, 0, sizeof r);
-    r.call = static_cast<uint8_t>(kId);
-    r.backend = backend_;
-    r.stream = reinterpret_cast<uint64_t>(a.stream);
-    r.object = reinterpret_cast<uint64_t>(a.object);
-    r.bytes = a.bytes;
-    r.device = static_cast<uint8_t>(a.device < 0xff ? a.device : 0xff);
-    if (numbers_ != nullptr && a.stream != nullptr) {
-      r.stream_number = NumberField(numbers_->number(g_host->host, a.stream));
-    }
-    NoteSite(&r);
+    Describe(kId, a, &r);
     if constexpr (kId == CallId::launch_launch) {
       r.name = NameOf(args...);
     }
@@ -195,6 +185,21 @@ class Tracer {
   }
 
  private:
+  // Fills in what is known before the call.
+  void Describe(CallId id, const Arguments& a, Record* r) {
+    std::memset(r, 0, sizeof *r);
+    r->call = static_cast<uint8_t>(id);
+    r->backend = backend_;
+    r->stream = reinterpret_cast<uint64_t>(a.stream);
+    r->object = reinterpret_cast<uint64_t>(a.object);
+    r->bytes = a.bytes;
+    r->device = static_cast<uint8_t>(a.device < 0xff ? a.device : 0xff);
+    if (numbers_ != nullptr && a.stream != nullptr) {
+      r->stream_number = NumberField(numbers_->number(g_host->host, a.stream));
+    }
+    NoteSite(r);
+  }
+
   // The name of a launch comes from its descriptor.
   template <typename Stream, typename Desc>
   static uint32_t NameOf(Stream, Desc desc) {

@@ -30,24 +30,32 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
 
 namespace {
 
+// Returns true if a resource has a block around `pointer`.  `held` receives the
+// block if it is the program's.
+bool FindOwned(const void* pointer, std::optional<HeldBlock>* held) {
+  bool is_held = false;
+  for (const OwnedBlock& block : Owners::Get().FindAround(pointer)) {
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
+                             reinterpret_cast<uintptr_t>(block.base);
+    if (offset >= block.bytes) continue;  // its end
+    is_held = true;
+    if (block.holder != nullptr) continue;  // another resource's
+    *held = HeldBlock{block.base, block.bytes, block.id, std::nullopt, nullptr};
+    if (IsAlive(block.stream) && IsOpen(block.stream.record()->device)) {
+      (*held)->stream = block.stream;
+    }
+    break;
+  }
+  return is_held;
+}
+
 // FindHeldBlock, but for a pointer to the end of a block.
 std::optional<HeldBlock> FindAround(const void* pointer) {
   Segment* const segment = AddressMap::Get().Find(pointer);
   const bool owned = segment == nullptr || Owners::HasCached();
   if (owned) {
-    bool is_held = false;
-    for (const OwnedBlock& block : Owners::Get().FindAround(pointer)) {
-      const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
-                               reinterpret_cast<uintptr_t>(block.base);
-      if (offset >= block.bytes) continue;  // its end
-      is_held = true;
-      if (block.holder != nullptr) continue;  // another resource's
-      HeldBlock held = {block.base, block.bytes, block.id, std::nullopt,
-                        nullptr};
-      if (CheckStream(block.stream, "a look").ok()) held.stream = block.stream;
-      return held;
-    }
-    if (is_held) return std::nullopt;
+    std::optional<HeldBlock> held;
+    if (FindOwned(pointer, &held)) return held;
   }
   for (;;) {
     BlockPool* const pool = segment == nullptr

@@ -69,6 +69,16 @@ struct LayerChain::Link {
   std::map<std::string, Extension> extensions DEVRT_GUARDED_BY(mutex);
 
   Extension FindExtension(const char* name);
+  // What the layer is told of the link that it stands before.
+  void SetInner(Link* inner, const devrt_manifest_v0* manifest) {
+    next.inner = inner;
+    next.struct_size = sizeof(devrt_next_v0);
+    next.manifest = manifest;
+    next.self = inner->self;
+    next.ops = &inner->ops;
+    next.capabilities = inner->capabilities;
+    next.extension = &NextExtension;
+  }
 };
 
 Extension LayerChain::Link::FindExtension(const char* name) {
@@ -122,13 +132,7 @@ absl::Status LayerChain::Attach(const Layer* layer) {
   Link* const inner = links_.back().get();
   auto link = std::make_unique<Link>();
   link->layer = layer;
-  link->next.inner = inner;
-  link->next.struct_size = sizeof(devrt_next_v0);
-  link->next.manifest = links_.front()->next.manifest;
-  link->next.self = inner->self;
-  link->next.ops = &inner->ops;
-  link->next.capabilities = inner->capabilities;
-  link->next.extension = &NextExtension;
+  link->SetInner(inner, links_.front()->next.manifest);
   devrt_backend_v0 front = {};
   front.struct_size = sizeof front;
   front.self = inner->self;
