@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys of DEVRT_ALLOC_CONF: reads and writes the text of settings.h.  The
-// grammar is that of backends/text/settings.h.
+// ParseAllocatorSettings and ToString of devrt/memory/settings.h: the keys of
+// DEVRT_ALLOC_CONF.  The grammar is that of backends/text/settings.h.
 
 #include <algorithm>
 #include <cstddef>

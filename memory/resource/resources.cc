@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resources without an upstream: the backend's allocation, the driver's
-// stream-ordered allocation, and functions of a program.
+// The resources of devrt/memory/resources.h without an upstream: the backend's
+// allocation, the driver's stream-ordered allocation, functions of a program.
 
 #include "devrt/memory/resources.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The adaptors of resources.h.
+// The adaptors of devrt/memory/resources.h.
 
 #include <atomic>
 #include <exception>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resources over the caching allocators.
+// CachingResource and PrivateCachingResource of devrt/memory/resources.h.
 
 #include <map>
 

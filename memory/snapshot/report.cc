@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryReport: the holders of a device's memory, as text.
+// MemoryReport of devrt/memory/device_memory.h.
+
 #include <algorithm>
 #include <cstdint>
 #include <map>

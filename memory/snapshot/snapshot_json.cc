@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes snapshots as JSON (docs/memory-snapshot.md).
+// ToJson of devrt/memory/history.h (docs/memory-snapshot.md).
 
 #include <cinttypes>
 #include <cstdio>

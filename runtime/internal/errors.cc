@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns plugin errors into absl::Status, and quarantines devices
-// (docs/semantics.md 2.3-2.5).
+// The functions of records.h that turn errors of plugins into absl::Status, and
+// that quarantine devices (docs/semantics.md 2.3-2.5).
 
 #include <algorithm>
 #include <atomic>
