@@ -16,7 +16,7 @@
 #include "devrt/runtime/mutex.h"
 #include "memory/common/ledger.h"
 #include "memory/device/memory_budget.h"
-#include "memory/device/moves.h"
+#include "memory/device/memory_in_flight.h"
 #include "memory/device/pool_segments.h"
 #include "runtime/internal/out_of_memory.h"
 #include "runtime/internal/records.h"
@@ -35,7 +35,7 @@ class AllocatorFamily {
 
   DeviceAllocator* main() const { return main_; }
   MemoryBudget* budget() { return &budget_; }
-  Moves* moves() { return &moves_; }
+  MemoryInFlight* in_flight() { return &in_flight_; }
   // The device's own allocator first.
   std::vector<DeviceAllocator*> Members() DEVRT_EXCLUDES(mutex_);
 
@@ -73,7 +73,7 @@ class AllocatorFamily {
   DeviceRecord* const device_;
   DeviceAllocator* const main_;
   MemoryBudget budget_;
-  Moves moves_;
+  MemoryInFlight in_flight_;
   Mutex mutex_;
   // Without `main_`.  Allocators are never destroyed.
   std::vector<DeviceAllocator*> others_ DEVRT_GUARDED_BY(mutex_);

@@ -20,7 +20,7 @@ bool CachedSegments::ReleaseUnless(const std::atomic<bool>* kept,
   } else if (!released.timeline->IsComplete(released.epoch)) {
     released.timeline->Poll(true);
   }
-  const Moves::Scope moves(moves_);
+  const MemoryInFlight::Scope moving(in_flight_);
   if (!released.timeline->IsComplete(released.epoch) ||
       !segment.pool->RemoveIfUnchanged(segment, kept)) {
     return false;

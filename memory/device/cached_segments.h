@@ -20,7 +20,7 @@
 #include "memory/device/block_pool.h"
 #include "memory/device/expandable_segments.h"
 #include "memory/device/graph_use.h"
-#include "memory/device/moves.h"
+#include "memory/device/memory_in_flight.h"
 #include "memory/device/segment_source.h"
 #include "memory/device/stream_pools.h"
 #include "runtime/internal/records.h"
@@ -30,12 +30,12 @@ namespace devrt::internal {
 class CachedSegments {
  public:
   CachedSegments(DeviceRecord* device, StreamPools* pools,
-                 const GraphUse* graphs, Moves* moves, SegmentSource* source,
-                 ExpandableSegments* expandable)
+                 const GraphUse* graphs, MemoryInFlight* in_flight,
+                 SegmentSource* source, ExpandableSegments* expandable)
       : device_(device),
         pools_(pools),
         graphs_(graphs),
-        moves_(moves),
+        in_flight_(in_flight),
         source_(source),
         expandable_(expandable) {}
   CachedSegments(const CachedSegments&) = delete;
@@ -66,7 +66,7 @@ class CachedSegments {
   DeviceRecord* const device_;
   StreamPools* const pools_;
   const GraphUse* const graphs_;
-  Moves* const moves_;
+  MemoryInFlight* const in_flight_;
   SegmentSource* const source_;
   ExpandableSegments* const expandable_;
 };

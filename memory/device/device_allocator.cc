@@ -34,10 +34,10 @@ DeviceAllocator::DeviceAllocator(DeviceRecord* device, AllocatorFamily* family)
       reports_(device),
       capture_(FindCapture(device)),
       pools_(device, &ledger_, family == nullptr),
-      search_(device, &pools_, &graphs_, family_->moves()),
+      search_(device, &pools_, &graphs_, family_->in_flight()),
       source_(device, this, family_->budget(), &ledger_, &reports_),
       expandable_(device, family_->budget(), &ledger_, &reports_, &source_),
-      cache_(device, &pools_, &graphs_, family_->moves(), &source_,
+      cache_(device, &pools_, &graphs_, family_->in_flight(), &source_,
              &expandable_),
       pending_(&SettleBlock) {}
 
@@ -233,7 +233,7 @@ bool DeviceAllocator::FreePlainly(Segment* segment, void* pointer,
 
 void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
                                 const StreamRef* freed_on) {
-  const Moves::Scope moves(family_->moves());
+  const MemoryInFlight::Scope moving(family_->in_flight());
   std::unique_ptr<BlockUses> uses(std::exchange(block->held.uses, nullptr));
   if (uses == nullptr) uses = std::make_unique<BlockUses>();
   PendingFree item;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves: counts memory that is on its way, where a search cannot see it: a
-// segment between two pools or between a pool and the driver, bytes that are
-// reserved until the driver refuses, a freed block before it is in its queue.
+// MemoryInFlight: counts memory in flight, which a search cannot see: a segment
+// between two pools or between a pool and the driver, bytes that are reserved
+// until the driver refuses, a freed block before it is in its queue.
 //
-//   const Moves::Seen before = moves.See();
+//   const MemoryInFlight::Seen before = in_flight.See();
 //   ...                                        // finds no room
-//   if (moves.HaveEnded(before)) ...           // look again
+//   if (in_flight.HaveEnded(before)) ...       // look again
 //
-// Moves of the calling thread do not count.  A thread asks inside a move of its
-// own only if code of the program runs there, such as a log sink that
-// allocates.
+// Memory that the calling thread moves does not count.  A thread asks inside a
+// Scope of its own only if code of the program runs there, such as a log sink
+// that allocates.
 //
-// Threads: any.  No lock.  Waiting for a move ends, because a move makes at
-// most one call of the driver.
+// Threads: any.  No lock.  Waiting for the end of a Scope ends, because a Scope
+// holds at most one call of the driver.
 
-#ifndef DEVRT_MEMORY_DEVICE_MOVES_H_
-#define DEVRT_MEMORY_DEVICE_MOVES_H_
+#ifndef DEVRT_MEMORY_DEVICE_MEMORY_IN_FLIGHT_H_
+#define DEVRT_MEMORY_DEVICE_MEMORY_IN_FLIGHT_H_
 
 #include <sched.h>
 
@@ -25,25 +25,25 @@
 
 namespace devrt::internal {
 
-class Moves {
+class MemoryInFlight {
  public:
   class Scope {
    public:
-    explicit Scope(Moves* moves) : moves_(moves) {
+    explicit Scope(MemoryInFlight* counts) : in_flight_(counts) {
       ++t_under_way_;
-      moves_->under_way_.fetch_add(1);
+      in_flight_->under_way_.fetch_add(1);
     }
     ~Scope() {
       ++t_own_;
       --t_under_way_;
-      moves_->ended_.fetch_add(1);
-      moves_->under_way_.fetch_sub(1);
+      in_flight_->ended_.fetch_add(1);
+      in_flight_->under_way_.fetch_sub(1);
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    Moves* const moves_;
+    MemoryInFlight* const in_flight_;
   };
 
   struct Seen {
@@ -51,8 +51,8 @@ class Moves {
     uint64_t own;
   };
   Seen See() const { return {ended_.load(), t_own_}; }
-  // Returns true if a move of another thread has ended since `before`.  Waits
-  // for the end of a move if one is under way.
+  // Returns true if a Scope of another thread has ended since `before`.  Waits
+  // for the end of one that is under way.
   bool HaveEnded(const Seen& before) const {
     for (;;) {
       const bool none = under_way_.load() <= t_under_way_;
@@ -72,4 +72,4 @@ class Moves {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_DEVICE_MOVES_H_
+#endif  // DEVRT_MEMORY_DEVICE_MEMORY_IN_FLIGHT_H_

@@ -79,7 +79,7 @@ absl::StatusOr<void*> PoolSearch::AskOther(BlockPool* pool, StreamRef stream,
   Timeline* const taker = TimelineOf(stream);
   Timeline* const timeline = pool->timeline();
   timeline->Poll(true);
-  const Moves::Scope moves(moves_);
+  const MemoryInFlight::Scope moving(in_flight_);
   if (Segment* segment = pool->TakeSegment(wanted, taker, room)) {
     absl::StatusOr<void*> found = FindOwn(stream, wanted, segment);
     if (!found.ok() || *found != nullptr) return found;

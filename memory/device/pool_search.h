@@ -22,7 +22,7 @@
 #include "devrt/streams/stream.h"
 #include "memory/device/block_pool.h"
 #include "memory/device/graph_use.h"
-#include "memory/device/moves.h"
+#include "memory/device/memory_in_flight.h"
 #include "memory/device/stream_pools.h"
 #include "runtime/internal/records.h"
 
@@ -33,8 +33,11 @@ namespace devrt::internal {
 class PoolSearch {
  public:
   PoolSearch(DeviceRecord* device, StreamPools* pools, const GraphUse* graphs,
-             Moves* moves)
-      : device_(device), pools_(pools), graphs_(graphs), moves_(moves) {}
+             MemoryInFlight* in_flight)
+      : device_(device),
+        pools_(pools),
+        graphs_(graphs),
+        in_flight_(in_flight) {}
   PoolSearch(const PoolSearch&) = delete;
   PoolSearch& operator=(const PoolSearch&) = delete;
 
@@ -57,7 +60,7 @@ class PoolSearch {
   DeviceRecord* const device_;
   StreamPools* const pools_;
   const GraphUse* const graphs_;
-  Moves* const moves_;
+  MemoryInFlight* const in_flight_;
   std::atomic<size_t> next_pool_{0};
 };
 

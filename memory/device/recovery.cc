@@ -130,11 +130,11 @@ bool Recovery::WaitAndGrow(absl::Status* gave_up) {
 absl::StatusOr<void*> Recovery::WaitForRoom() {
   for (int attempt = 1;; ++attempt) {
     const uint64_t frees = family_->CountFrees();
-    const Moves::Seen moves = family_->moves()->See();
+    const MemoryInFlight::Seen before = family_->in_flight()->See();
     absl::Status gave_up;
     if (WaitAndGrow(&gave_up)) return result_;
-    const bool changed =
-        family_->moves()->HaveEnded(moves) || family_->CountFrees() != frees;
+    const bool changed = family_->in_flight()->HaveEnded(before) ||
+                         family_->CountFrees() != frees;
     if (!changed || attempt == kMostAttempts ||
         !family_->HasRoom(wanted_.size)) {
       return OutOfMemory(gave_up);
@@ -150,7 +150,7 @@ bool Recovery::Grow() {
 }
 
 absl::StatusOr<void*> Recovery::GrowBySegment() {
-  const Moves::Scope moves(family_->moves());
+  const MemoryInFlight::Scope moving(family_->in_flight());
   absl::StatusOr<Segment*> fresh =
       allocator_->source().Allocate(segment_bytes_, IsSmall(wanted_.size),
                                     request_.stream.id(), request_.site);
@@ -183,7 +183,7 @@ absl::StatusOr<void*> Recovery::GrowByPages() {
   const LiveCount live(device);
   if (!IsOpen(device)) return ClosedError(device);
   const CallSiteScope noted(request_.site);
-  const Moves::Scope moves(family_->moves());
+  const MemoryInFlight::Scope moving(family_->in_flight());
   for (;;) {
     BlockPool* const pool = allocator_->PoolOf(request_.stream);
     PageRun run;

@@ -24,7 +24,7 @@
 // get a segment.
 //
 // Other threads may free or move memory to places that 6 to 8 have looked at
-// already.  If any did (Moves, CountFrees), and what is alive leaves room, 6 to
+// already.  If any did (MemoryInFlight, CountFrees), and what is alive leaves room, 6 to
 // 8 are done again, kMostAttempts times at most.
 //
 // Under a DeferredRecovery::Scope the caller does what 5, 6 and 8 give back and

@@ -21,7 +21,7 @@ bool CheckpointList::IsIdle() const {
 
 absl::Status CheckpointList::Record(devrt_stream stream, bool last,
                                     CheckpointEvent** pinned) {
-  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check, pool_->Take());
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check, pool_->Acquire());
   check->epoch = clock_->BeginLook();
   check->last = last;
   // Uses that are noted after the end read the raised epoch, and their work was
@@ -31,7 +31,7 @@ absl::Status CheckpointList::Record(devrt_stream stream, bool last,
       device_, device_->ops->event_record(device_->self, check->event, stream),
       "checkpoint");
   if (!status.ok()) {
-    pool_->Put(check);
+    pool_->Return(check);
     return status;
   }
   MutexLock lock(&mutex_);
@@ -89,7 +89,7 @@ void CheckpointList::Thin() {
       }
     }
   }
-  pool_->PutAll(taken);
+  pool_->ReturnAll(taken);
 }
 
 void CheckpointList::Clear() {
@@ -98,7 +98,7 @@ void CheckpointList::Clear() {
     MutexLock lock(&mutex_);
     checks = TakeOut(0, checks_.size());
   }
-  pool_->PutAll(checks);
+  pool_->ReturnAll(checks);
 }
 
 CheckpointEvent* CheckpointList::Pin(uint64_t epoch) {
@@ -115,7 +115,7 @@ void CheckpointList::Unpin(CheckpointEvent* check) {
     if (--check->pins != 0 || !check->removed) return;
     check->removed = false;
   }
-  pool_->Put(check);
+  pool_->Return(check);
 }
 
 CheckpointList::Answer CheckpointList::Ask(const CheckpointEvent& check,
@@ -172,7 +172,7 @@ CheckpointList::Answer CheckpointList::AskAll(bool* found,
         *found = true;
         Complete(*check);
       }
-      pool_->PutAll(over);
+      pool_->ReturnAll(over);
       step *= 2;
     }
     Unpin(check);

@@ -8,7 +8,7 @@
 
 namespace devrt::internal {
 
-absl::StatusOr<CheckpointEvent*> CheckpointPool::Take() {
+absl::StatusOr<CheckpointEvent*> CheckpointPool::Acquire() {
   {
     MutexLock lock(&mutex_);
     if (first_ != nullptr) {
@@ -27,16 +27,16 @@ absl::StatusOr<CheckpointEvent*> CheckpointPool::Take() {
   return made;
 }
 
-void CheckpointPool::Put(CheckpointEvent* event) {
+void CheckpointPool::Return(CheckpointEvent* event) {
   MutexLock lock(&mutex_);
   event->next = std::exchange(first_, event);
 }
 
-void CheckpointPool::PutAll(CheckpointEvent* events) {
-  while (events != nullptr) Put(std::exchange(events, events->next));
+void CheckpointPool::ReturnAll(CheckpointEvent* events) {
+  while (events != nullptr) Return(std::exchange(events, events->next));
 }
 
-void CheckpointPool::Release() {
+void CheckpointPool::DestroyAll() {
   CheckpointEvent* events = nullptr;
   {
     MutexLock lock(&mutex_);

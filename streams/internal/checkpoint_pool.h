@@ -6,7 +6,7 @@
 // may wait for.  Programs do not see these events, and Shutdown does not count
 // them among the program's objects.
 //
-// Threads: any.  Lock: `mutex_`, a leaf; Take makes a native event without it.
+// Threads: any.  Lock: `mutex_`, a leaf; Acquire makes a native event without it.
 
 #ifndef DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_
 #define DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_
@@ -25,9 +25,9 @@ struct CheckpointEvent {
   uint64_t epoch = 0;
   bool last = false;  // the checkpoint covers all work that its stream ever had
   // Both belong to the lock of the CheckpointList that has the checkpoint.
-  uint32_t pins = 0;     // users of the event outside that lock
-  bool removed = false;  // from the list: the last Unpin puts it back
-  CheckpointEvent* next = nullptr;  // in the pool, or in a chain to put back
+  uint32_t pins = 0;                // users of the event outside that lock
+  bool removed = false;             // from the list: the last Unpin returns it
+  CheckpointEvent* next = nullptr;  // in the pool, or in a chain to return
 };
 
 class CheckpointPool {
@@ -35,12 +35,12 @@ class CheckpointPool {
   explicit CheckpointPool(DeviceRecord* device) : device_(device) {}
 
   // An event that nobody uses; made if there is none.
-  absl::StatusOr<CheckpointEvent*> Take() DEVRT_EXCLUDES(mutex_);
-  void Put(CheckpointEvent* event) DEVRT_EXCLUDES(mutex_);
-  // Puts back a chain of events; nullptr is an empty one.
-  void PutAll(CheckpointEvent* events) DEVRT_EXCLUDES(mutex_);
+  absl::StatusOr<CheckpointEvent*> Acquire() DEVRT_EXCLUDES(mutex_);
+  void Return(CheckpointEvent* event) DEVRT_EXCLUDES(mutex_);
+  // Returns a chain of events; nullptr is an empty one.
+  void ReturnAll(CheckpointEvent* events) DEVRT_EXCLUDES(mutex_);
   // Destroys the events: the device's native objects are going.
-  void Release() DEVRT_EXCLUDES(mutex_);
+  void DestroyAll() DEVRT_EXCLUDES(mutex_);
 
  private:
   DeviceRecord* const device_;

@@ -16,7 +16,7 @@ void ReleasePooled(DeviceRecord* device) {
   if (s == nullptr) return;
   s->streams.ReleaseIdle();
   s->timelines.Release();
-  s->checkpoints.Release();
+  s->checkpoints.DestroyAll();
   s->events.ReleaseIdle();
   s->legacy.handle.store(nullptr, std::memory_order_release);
 }

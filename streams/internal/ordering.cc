@@ -44,8 +44,8 @@ absl::StatusOr<bool> Ask(DeviceRecord* device, devrt_stream handle) {
 absl::Status AddEdge(DeviceRecord* to, devrt_stream stream, DeviceRecord* from,
                      devrt_stream after) {
   CheckpointPool& pool = DeviceStreams::Of(from)->checkpoints;
-  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const edge, pool.Take());
-  const absl::Cleanup put_back = [&pool, edge] { pool.Put(edge); };
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const edge, pool.Acquire());
+  const absl::Cleanup put_back = [&pool, edge] { pool.Return(edge); };
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(from, from->ops->event_record(from->self, edge->event, after),
                  "event record"));

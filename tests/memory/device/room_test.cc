@@ -16,7 +16,7 @@
 
 #include "devrt/memory/devrt_memory.h"
 #include "devrt/memory/pinned_memory.h"
-#include "memory/device/moves.h"
+#include "memory/device/memory_in_flight.h"
 #include "memory/device/pending_frees.h"
 #include "memory/external/graph_pool.h"
 #include "tests/memory/device/cache_fixture.h"
@@ -102,11 +102,11 @@ TEST_F(MemoryRoom, WhatThisThreadSettlesIsNotWaitedFor) {
   EXPECT_TRUE(pending.empty());
 }
 
-TEST(Moves, ThisThreadsOwnAreNotWaitedFor) {
-  internal::Moves moves;
-  const internal::Moves::Seen before = moves.See();
-  const internal::Moves::Scope own(&moves);
-  EXPECT_FALSE(moves.HaveEnded(before));
+TEST(MemoryInFlight, ThisThreadsOwnAreNotWaitedFor) {
+  internal::MemoryInFlight in_flight;
+  const internal::MemoryInFlight::Seen before = in_flight.See();
+  const internal::MemoryInFlight::Scope own(&in_flight);
+  EXPECT_FALSE(in_flight.HaveEnded(before));
 }
 
 // A segment on its way to the driver makes room when it is there.
