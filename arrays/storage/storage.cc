@@ -79,7 +79,7 @@ Storage::Storage(Key /*key*/, const Place& place, Source source, void* base,
 absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
                                                              uint64_t bytes,
                                                              CallSite site) {
-  LetKeptGo(stream);
+  RunPendingReleases(stream);
   NotePoints();
   CaptureNumber capture = CaptureNumber::kNone;
   if (CheckStream(stream, "AllocateMemory").ok() &&
@@ -113,9 +113,9 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
   }
   void* base = nullptr;
   if (place.device().has_value()) {
-    LetKeptGo(CurrentStreamOf(place));
+    RunPendingReleases(CurrentStreamOf(place));
   } else {
-    LetKeptGo();
+    RunPendingReleases();
   }
   NotePoints();
   switch (place.kind()) {
@@ -146,7 +146,7 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(const Place& place,
 
 std::shared_ptr<Storage> Storage::Borrow(const Place& place,
                                          Borrowed&& borrowed) {
-  LetKeptGo(borrowed.stream);
+  RunPendingReleases(borrowed.stream);
   NotePoints();
   auto made = std::allocate_shared<Storage>(
       ObjectCache<Storage>(), Key(), place, Source::kBorrowed, borrowed.base,
@@ -229,7 +229,7 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   if (InHostFunction()) return HostFunctionError("NoteUse");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "NoteUse"));
   if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
-  LetKeptGo(stream);
+  RunPendingReleases(stream);
   const CallSiteScope noted(site);
   StorageUse use(PointOf(stream), stream);
   if (ABSL_PREDICT_FALSE(MayBeCaptured(stream))) {
@@ -311,7 +311,7 @@ absl::Status Storage::CheckMayWait() {
 
 absl::Status Storage::Ready(CallSite site) {
   if (InHostFunction()) return HostFunctionError("Ready");
-  LetKeptGo();
+  RunPendingReleases();
   for (const StorageUse& use : PendingUses()) {
     DEVRT_RETURN_IF_ERROR(WaitForUse(use, site));
   }
@@ -338,7 +338,7 @@ absl::StatusOr<bool> AskWhetherOver(const StorageUse& use) {
 
 absl::StatusOr<bool> Storage::IsReady(CallSite site) {
   if (InHostFunction()) return HostFunctionError("IsReady");
-  LetKeptGo();
+  RunPendingReleases();
   const CallSiteScope noted(site);
   for (const StorageUse& use : PendingUses()) {
     DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
@@ -351,7 +351,7 @@ absl::StatusOr<bool> Storage::IsReady(CallSite site) {
 absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
   if (InHostFunction()) return HostFunctionError("an export");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an export"));
-  LetKeptGo(stream);
+  RunPendingReleases(stream);
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
   const CallSiteScope noted(site);
   for (const StorageUse& use : PendingUses(true)) {

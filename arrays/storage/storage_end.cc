@@ -63,7 +63,7 @@ StreamUses PointsOf(absl::Span<const StorageUse> uses) {
 }  // namespace
 
 StorageCounts CountStorages() {
-  return {g_live.load(std::memory_order_relaxed), CountKept(),
+  return {g_live.load(std::memory_order_relaxed), CountPendingReleases(),
           StorageEnd::CountInGraphs()};
 }
 

@@ -50,7 +50,7 @@ void KeepUntilComplete(absl::Span<const StorageUse> uses,
   KeptThings().Add(std::move(item));
 }
 
-void LetKeptGo(std::optional<StreamRef> beside) {
+void RunPendingReleases(std::optional<StreamRef> beside) {
   if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
   if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
       InHostFunction() || !IsProcessOpen()) {
@@ -63,17 +63,19 @@ void LetKeptGo(std::optional<StreamRef> beside) {
   KeptThings().Poll(1);
 }
 
-void LetAllKeptGo() {
+void RunAllPendingReleases() {
   if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
   if (InHostFunction() || !IsProcessOpen()) return;
   KeptThings().Poll(std::numeric_limits<size_t>::max());
 }
 
-bool HasKept() {
+bool HasPendingReleases() {
   return HasDeferredArrayReleases() ||
          g_kept.load(std::memory_order_relaxed) != 0;
 }
 
-int64_t CountKept() { return g_kept.load(std::memory_order_relaxed); }
+int64_t CountPendingReleases() {
+  return g_kept.load(std::memory_order_relaxed);
+}
 
 }  // namespace devrt::internal

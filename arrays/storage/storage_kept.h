@@ -32,17 +32,17 @@ void KeepUntilComplete(absl::Span<const StorageUse> uses,
 // other libraries have handed back since the last call.  Every operation
 // on arrays calls this.  Asks the driver nothing while `beside`, a stream that
 // lives, is capturing, and makes no capture invalid (Timeline::Poll).
-void LetKeptGo(std::optional<StreamRef> beside = std::nullopt);
+void RunPendingReleases(std::optional<StreamRef> beside = std::nullopt);
 
 // Releases everything whose uses are complete, for callers that have just
 // waited.
-DEVRT_EXPORT void LetAllKeptGo();
+DEVRT_EXPORT void RunAllPendingReleases();
 
 // Returns true if the two functions above may have something to release.
-DEVRT_EXPORT bool HasKept();
+DEVRT_EXPORT bool HasPendingReleases();
 
 // The number of things that are kept.
-int64_t CountKept();
+int64_t CountPendingReleases();
 
 }  // namespace devrt::internal
 

@@ -195,7 +195,7 @@ absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
                      const Enqueue* enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
-  LetKeptGo(step.stream);
+  RunPendingReleases(step.stream);
   OrderedStep ordered(touched);
   if (ordered.empty()) {
     return enqueue != nullptr ? Submit(step, *enqueue) : absl::OkStatus();
@@ -236,7 +236,7 @@ absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
                                   CallSite site) {
   if (InHostFunction()) return HostFunctionError("an operation on arrays");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
-  LetKeptGo(stream);  // may note uses
+  RunPendingReleases(stream);  // may note uses
   // The usual case of an exchange: one stream.
   if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
   const Touched touched[] = {{this, for_write}};
@@ -264,7 +264,7 @@ absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
-  LetKeptGo(step.stream);
+  RunPendingReleases(step.stream);
   const OrderPoint drained = PointOf(step.stream);
   DEVRT_RETURN_IF_ERROR(Drain(step.stream, step.site));
   OrderedStep ordered(touched);
@@ -313,7 +313,7 @@ absl::Status WaitForUse(const StorageUse& use, CallSite site) {
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  LetKeptGo();
+  RunPendingReleases();
   OrderedStep step(touched);
   for (;;) {
     step.Lock();

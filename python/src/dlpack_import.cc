@@ -141,7 +141,8 @@ bool AskWorkStream(const DLPackExchangeAPI* api, PyObject* x,
 // loads no backend.
 bool IsBrief(const DLTensor& tensor, const WorkStream& stream,
              const DLPackImport& how) {
-  if (!IsPlainImport(how) || tensor.data == nullptr || internal::HasKept()) {
+  if (!IsPlainImport(how) || tensor.data == nullptr ||
+      internal::HasPendingReleases()) {
     return false;
   }
   if (!stream.device.has_value()) return tensor.device.device_type == kDLCPU;

@@ -102,9 +102,9 @@ PyObject* WaitFor(const BackendEntry& backend, const QueryCall& query,
 }
 
 void ReleaseFinishedMemory() {
-  if (!internal::HasKept()) return;
+  if (!internal::HasPendingReleases()) return;
   WithoutLock([] {
-    internal::LetAllKeptGo();
+    internal::RunAllPendingReleases();
     return 0;
   });
 }

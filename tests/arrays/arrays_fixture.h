@@ -20,7 +20,7 @@ class ArraysTest : public MtiaTest {
     for (int i = 0; i < kDevices; ++i) {
       EXPECT_OK(dev(i).Synchronize());
     }
-    internal::LetKeptGo();
+    internal::RunPendingReleases();
     EXPECT_EQ(internal::CountStorages().live, 0);
     EXPECT_EQ(internal::CountStorages().kept, 0);
     for (int i = 0; i < kDevices; ++i) EXPECT_OK(EmptyCache(dev(i)));

@@ -86,12 +86,12 @@ void CheckImported(const CudaArrayInterface& cai, const CudaArrayImport& how,
 // The machine's blocks are the only ones again.
 void Settle(bool copied) {
   internal::RunDeferredArrayReleases();
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   for (int i = 0; copied && i < 2; ++i) {
     FUZZ_EXPECT(GetDevice("mtia", i)->Synchronize().ok());
   }
   internal::RunDeferredArrayReleases();
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   for (int i = 0; copied && i < 2; ++i) {
     FUZZ_EXPECT(EmptyCache(*GetDevice("mtia", i)).ok());
   }

@@ -60,7 +60,7 @@ DLPackImport Options(ExchangeInput* in, const DLTensor& t) {
 
 void Settle() {
   internal::RunDeferredArrayReleases();
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
 }
 
 // Out and in again.

@@ -176,7 +176,7 @@ TEST_F(ExchangeCaptures, AReleaseThatWaitsEndsNoCapture) {
     DLManagedTensorVersioned* const t = Must(ToDLPack(x, how));
     g_questions = 0;
     Release(t);
-    internal::LetKeptGo();
+    internal::RunPendingReleases();
   };
   release();
   EXPECT_EQ(g_questions, 1);

@@ -77,8 +77,8 @@ class ExchangeTest : public MtiaTest {
   // Ends what was given back and is over by now.
   static void Settle() {
     internal::RunDeferredArrayReleases();
-    internal::LetKeptGo();
-    internal::LetKeptGo();
+    internal::RunPendingReleases();
+    internal::RunPendingReleases();
   }
   static std::string ErrorOf(ForeignTensor& foreign) {
     const int before = foreign.released();

@@ -30,7 +30,7 @@ class ArraysTest : public MtiaTest {
   // No storage lives, and no owner is kept once the devices are done.
   static void ExpectNothingLeft() {
     for (int i = 0; i < kDevices; ++i) EXPECT_OK(dev(i).Synchronize());
-    for (int i = 0; i < 100; ++i) internal::LetKeptGo();
+    for (int i = 0; i < 100; ++i) internal::RunPendingReleases();
     EXPECT_EQ(internal::CountStorages().live, 0);
     EXPECT_EQ(internal::CountStorages().kept, 0);
   }

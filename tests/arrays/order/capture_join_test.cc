@@ -354,7 +354,7 @@ TEST_F(UnheldCaptures, NobodyTakesItForHeld) {
   EXPECT_EQ(Must(internal::HoldCapture(a)), number);
   EndCapture(a);
   DestroyGraphs();
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   EXPECT_TRUE(internal::IsOver(number));
 }
 
@@ -364,7 +364,7 @@ TEST_F(UnheldCaptures, OneThatEndsAtOnceIsOver) {
   g_table.capture_retain = [](void*, devrt_stream, void (*release)(void*),
                               void* arg) -> devrt_status {
     release(arg);
-    internal::LetKeptGo();
+    internal::RunPendingReleases();
     return nullptr;
   };
   BeginBare(a);

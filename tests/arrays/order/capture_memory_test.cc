@@ -296,7 +296,7 @@ TEST_F(CapturedMemory, ArraysMayOutliveTheGraph) {
     End(a);
     DestroyGraphs();
   }
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   x.reset();
   EXPECT_EQ(Kept(), 0);
   EXPECT_TRUE(IsGivenAway(address, dev(), 64));
@@ -317,10 +317,10 @@ TEST_F(CapturedMemory, OwnersStayForTheGraph) {
   Finish(a);
   x.reset();
   EXPECT_OK(a.Synchronize());
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   EXPECT_EQ(owner.use_count(), 3);  // this, the options, what is kept
   DestroyGraphs();
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   EXPECT_EQ(owner.use_count(), 2);
 }
 
@@ -378,7 +378,7 @@ TEST_F(CapturedMemory, WithoutHoldsItIsKeptForEver) {
     End(a);
   }
   EXPECT_OK(dev().Synchronize());
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   EXPECT_EQ(owner.use_count(), 2);
   EXPECT_EQ(Kept(), 1);
 }

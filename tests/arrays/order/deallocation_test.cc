@@ -50,7 +50,7 @@ TEST_F(Deallocation, ADeallocationStreamMayEndBefore) {
     }
     ASSERT_OK(gate.Set());
     ASSERT_OK(dev().Synchronize());
-    internal::LetKeptGo();
+    internal::RunPendingReleases();
     EXPECT_EQ(gone, kind == kAdopted);
     const Array one = NewArray(dev()), two = NewArray(dev());
     EXPECT_TRUE(one.data() == block || two.data() == block);
@@ -95,7 +95,7 @@ TEST_F(Deallocation, TheOwnerOfBorrowedMemoryWaits) {
       EXPECT_FALSE(gone);
       ASSERT_OK(gate.Set());
       ASSERT_OK(dev().Synchronize());
-      internal::LetKeptGo();
+      internal::RunPendingReleases();
       EXPECT_TRUE(gone);
     }
   }

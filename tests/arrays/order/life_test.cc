@@ -69,7 +69,7 @@ TEST_F(Life, OwnersAreKeptForUsesThatAreNotComplete) {
   }
   EXPECT_FALSE(gone);
   EXPECT_EQ(internal::CountStorages().kept, 1);
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   EXPECT_FALSE(gone);
   ASSERT_OK(gate.Set());
   ASSERT_OK(s.Synchronize());
@@ -388,7 +388,7 @@ TEST_F(Life, ThreadsCopyToAndFro) {
   EXPECT_TRUE(IsAll(x, 1));
   EXPECT_TRUE(IsAll(y, 1));
   for (int i = 0; i < 2; ++i) ASSERT_OK(dev(i).Synchronize());
-  for (int i = 0; i < 100; ++i) internal::LetKeptGo();
+  for (int i = 0; i < 100; ++i) internal::RunPendingReleases();
   EXPECT_EQ(owners.load(), 0);
 }
 

@@ -184,7 +184,7 @@ class Programs : public ArraysTest {
       On(two.a, [&] { return y.CopyFrom(x); });
     }
     Done();
-    for (int i = 0; i < 10; ++i) internal::LetKeptGo();
+    for (int i = 0; i < 10; ++i) internal::RunPendingReleases();
     return IsAll(y, 1) && IsAll(memory, 99);
   }
   static bool HostReadsPinnedAfterWrite() {

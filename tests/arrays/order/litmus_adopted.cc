@@ -40,7 +40,7 @@ class Adopted : public OthersPrograms {
     DLManagedTensorVersioned* const t = Must(ToDLPack(x, how));
     return [t] {
       t->deleter(t);
-      internal::LetKeptGo();  // as any call of devrt's
+      internal::RunPendingReleases();  // as any call of devrt's
     };
   }
   static Taken AsBorrowed(const Array& x, StreamRef stream) {

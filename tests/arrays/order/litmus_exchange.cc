@@ -212,7 +212,7 @@ class Exchanges : public OthersPrograms {
     ReadAsConsumer(a, y, t->dl_tensor.data);
     x.reset();
     Release(t);
-    for (int i = 0; i < 3; ++i) internal::LetKeptGo();
+    for (int i = 0; i < 3; ++i) internal::RunPendingReleases();
     Done();
     return IsAll(y, 1) && IsAll(memory, 99);
   }
@@ -228,7 +228,7 @@ class Exchanges : public OthersPrograms {
       Must(BorrowNoSync(x, strides, &t));
       ReadAsConsumer(a, y, t.data);
     }
-    for (int i = 0; i < 3; ++i) internal::LetKeptGo();
+    for (int i = 0; i < 3; ++i) internal::RunPendingReleases();
     Done();
     return IsAll(y, 1) && IsAll(memory, 99);
   }

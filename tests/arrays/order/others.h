@@ -122,7 +122,7 @@ class OthersPrograms : public ArraysTest {
 
   static void Done() {
     for (int i = 0; i < kDevices; ++i) Must(dev(i).Synchronize());
-    for (int i = 0; i < 10; ++i) internal::LetKeptGo();
+    for (int i = 0; i < 10; ++i) internal::RunPendingReleases();
   }
   template <typename F>
   static void On(StreamRef stream, F f) {

@@ -144,7 +144,7 @@ TEST_F(CapturedUses, TheyStayAsLongAsAGraphDoes) {
             (std::vector<Seen>{{TimelineOf(*a_), capture}}));
   EXPECT_EQ(uses_.reads().size(), 1u);
   DestroyGraphs();
-  internal::LetKeptGo();
+  internal::RunPendingReleases();
   uses_.DropComplete();
   EXPECT_TRUE(uses_.empty());
 }
@@ -159,7 +159,7 @@ TEST_F(CapturedUses, TheNextCaptureDropsThoseThatAreOver) {
     EXPECT_EQ(uses_.reads().size(), 1u);
     End(*a_);
     DestroyGraphs();
-    internal::LetKeptGo();
+    internal::RunPendingReleases();
   }
 }
 
