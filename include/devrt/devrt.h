@@ -33,6 +33,7 @@
 #include "devrt/memory/buffer.h"
 #include "devrt/memory/device_memory.h"
 #include "devrt/memory/history.h"
+#include "devrt/memory/memory_request.h"
 #include "devrt/memory/memory_resource.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/memory/resources.h"

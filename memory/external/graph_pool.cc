@@ -31,7 +31,7 @@ struct HeldPool final : DeferredObject {
 
 absl::StatusOr<std::shared_ptr<GraphPool>> GraphPool::Make(Device device) {
   DeviceRecord* const record = device.record();
-  if (InHostFunction()) return HostFunctionError("a pool for graphs");
+  if (InHostFunction()) return HostFunctionError("devrt_memory_pool_create");
   if (!IsOpen(record)) return ClosedError(record);
   DEVRT_RETURN_IF_ERROR(SettingsMistake());
   FixSettings(SettingsUse::kDeviceMemory);
