@@ -3,8 +3,8 @@
 #include "devrt/guards/multi_stream_guard.h"
 
 #include "devrt/guards/enter.h"
+#include "devrt/streams/current_streams.h"
 #include "devrt/streams/gate.h"
-#include "devrt/streams/slots.h"
 
 namespace devrt {
 

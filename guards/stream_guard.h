@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "devrt/guards/enter.h"
 #include "devrt/runtime/export.h"
+#include "devrt/streams/current_streams.h"
 #include "devrt/streams/gate.h"
-#include "devrt/streams/slots.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt {

@@ -18,7 +18,7 @@
 
 namespace devrt::internal {
 
-struct StreamSlot;  // streams/slots.h
+struct StreamSlot;  // streams/current_streams.h
 
 // Plain data, all zero when the thread starts.
 struct ThreadState {
@@ -27,7 +27,7 @@ struct ThreadState {
   // its slow path.
   uint64_t guard;
   // The thread's current streams, by the index of their devices
-  // (streams/slots.h).
+  // (streams/current_streams.h).
   StreamSlot* slots;
   uint32_t slot_count;
   bool in_host_function;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/streams/slots.h"
+#include "devrt/streams/current_streams.h"
 #include "python/src/arguments.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"

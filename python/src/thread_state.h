@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "devrt/guards/enter.h"
-#include "devrt/streams/slots.h"
+#include "devrt/streams/current_streams.h"
 #include "python/src/device.h"
 #include "python/src/gil.h"
 #include "python/src/python.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/streams/slots.h"
+#include "devrt/streams/current_streams.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -6,8 +6,8 @@
 // Not for programs: the header is public because guards are inline
 // (runtime/gate.h).
 
-#ifndef DEVRT_STREAMS_SLOTS_H_
-#define DEVRT_STREAMS_SLOTS_H_
+#ifndef DEVRT_STREAMS_CURRENT_STREAMS_H_
+#define DEVRT_STREAMS_CURRENT_STREAMS_H_
 
 #include <cstdint>
 
@@ -43,4 +43,4 @@ inline StreamSlot* SlotOf(DeviceGate* device) {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_STREAMS_SLOTS_H_
+#endif  // DEVRT_STREAMS_CURRENT_STREAMS_H_

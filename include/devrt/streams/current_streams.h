@@ -1,0 +1,1 @@
+../../../streams/current_streams.h

@@ -1,1 +1,0 @@
-../../../streams/slots.h
