@@ -143,7 +143,7 @@ std::ostream& operator<<(std::ostream& os, Device device) {
 }
 
 absl::StatusOr<DeviceProperties> Device::Properties() const {
-  // A quarantined device answers too (docs/semantics.md 2.4).
+  // A quarantined device answers too (docs/reference/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   {
     MutexLock lock(&record()->mutex);
@@ -234,7 +234,7 @@ absl::StatusOr<Device> CurrentDevice(std::string_view backend) {
 }
 
 absl::StatusOr<Device> CurrentDevice(Backend backend) {
-  // A quarantined device answers too (docs/semantics.md 2.4).
+  // A quarantined device answers too (docs/reference/semantics.md 2.4).
   if (!IsProcessOpen()) return ProcessClosedError();
   BackendRecord* record = BackendRecord::Of(backend);
   if (record->devices.empty()) {

@@ -21,7 +21,7 @@
 // Threads: any.  The functions fail with FAILED_PRECONDITION, and change
 // nothing, inside host functions (C42), after Shutdown() and in a forked child.
 // Blocks of a lost device can be freed: the call succeeds without calling the
-// driver, and the memory stays lost (docs/semantics.md 2.5).
+// driver, and the memory stays lost (docs/reference/semantics.md 2.5).
 
 #ifndef DEVRT_RUNTIME_RAW_MEMORY_H_
 #define DEVRT_RUNTIME_RAW_MEMORY_H_

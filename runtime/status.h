@@ -12,7 +12,7 @@
 // GetOutOfMemoryInfo read, "[devrt/ErrorInfo='...']".
 //
 // devrt throws no exceptions.  An error message names the object, the value,
-// the expectation and the remedy.  docs/semantics.md 2.1 defines the codes.  A
+// the expectation and the remedy.  docs/reference/semantics.md 2.1 defines the codes.  A
 // status that comes from a native error, or from a lack of memory, has an
 // ErrorInfo.
 

@@ -4,8 +4,8 @@
 A citation has one of these forms:
 
     C27, F5, R4, E8, P19, S3   an item of a page in PAGES
-    docs/semantics.md 2.4      a numbered section of a document
-    docs/waits.md              a document
+    docs/reference/semantics.md 2.4      a numbered section of a document
+    docs/concepts/waits.md              a document
     decision 12                docs/decisions/0012-*.md
 
 Reads comments, docstrings and Markdown, but no code, strings and examples.
@@ -20,12 +20,12 @@ import checks
 
 # How each page begins the line that defines an item.
 PAGES = [
-    ("docs/semantics.md", r"\| \*\*(C\d+)\*\* "),
-    ("docs/semantics.md", r"\| (F\d+) \|"),
-    ("docs/semantics.md", r"\* (R\d+) "),
-    ("docs/exchange-rules.md", r"\*\*(E\d+)\*\* "),
-    ("docs/plugin-contract.md", r"\| (P\d+) \|"),
-    ("docs/simulator.md", r"\| ([GHQSTV]\d+) \|"),
+    ("docs/reference/semantics.md", r"\| \*\*(C\d+)\*\* "),
+    ("docs/reference/semantics.md", r"\| (F\d+) \|"),
+    ("docs/reference/semantics.md", r"\* (R\d+) "),
+    ("docs/reference/exchange-rules.md", r"\*\*(E\d+)\*\* "),
+    ("docs/reference/plugin-contract.md", r"\| (P\d+) \|"),
+    ("docs/concepts/simulator.md", r"\| ([GHQSTV]\d+) \|"),
 ]
 PAGE_OF = {letter: page for page, begin in PAGES
            for letter in re.search(r"([A-Z]+)\]?\\d", begin).group(1)}
@@ -43,14 +43,14 @@ DOCUMENT = re.compile(rf"(?<![\w/.<*-])((?:[\w.-]+/)*[\w-]+\.md)\b(?:\]\([^)]*\)
 DECISION = re.compile(r"\b[Dd]ecisions?\s+(\d+)\b")
 UNKNOWN = [
     (re.compile(r"\b[Rr]ules?[ ]+\d+\b"),
-     "rules have letters: E8 of docs/exchange-rules.md, say"),
+     "rules have letters: E8 of docs/reference/exchange-rules.md, say"),
     (re.compile(r"(?<![/\w])(?:semantics|simulator|interop)"
                 r"\s+\d+\.\d+\b"),
-     "write the document with its folder: docs/semantics.md 2.4, say"),
+     "write the document with its folder: docs/reference/semantics.md 2.4, say"),
 ]
 # A section without a document.  In a document it is a section of its own.
 BARE = (re.compile(r"\(\d\.\d{1,2}(?=[,);:])"),
-        "name the document: docs/semantics.md 2.4, say")
+        "name the document: docs/reference/semantics.md 2.4, say")
 
 CODE_TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
@@ -118,7 +118,7 @@ def items():
 
 def document(name, path):
     """Returns the document of a citation in a file, or None."""
-    for folder in ["", "docs", "docs/decisions", path.parent]:
+    for folder in ["", *checks.ROOT.glob("docs/*/"), path.parent]:
         found = checks.ROOT / folder / name
         if found.exists():
             return found

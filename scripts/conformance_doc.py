@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/conformance.md, or checks them.
+"""Writes the tables of docs/reference/conformance.md, or checks them.
 
 usage: scripts/conformance_doc.py DEVRT          writes the tables
        scripts/conformance_doc.py --check DEVRT  checks that they are up to date
@@ -22,8 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/mutants"))
 import mutants  # noqa: E402
 
-PAGE = ROOT / "docs/conformance.md"
-SEMANTICS = ROOT / "docs/semantics.md"
+PAGE = ROOT / "docs/reference/conformance.md"
+SEMANTICS = ROOT / "docs/reference/semantics.md"
 KILLS = ROOT / "tests/mutants/kills.json"
 BEGIN = "<!-- scripts/conformance_doc.py writes from here on -->"
 # Each of these tests covers many items, and says little about one of them.
@@ -155,7 +155,7 @@ def main(arguments):
   if mode == "--items":
     missing = missing_items(tests)
     for item in missing:
-      print(f"{item} of docs/semantics.md is shown by no test of devrt cts")
+      print(f"{item} of docs/reference/semantics.md is shown by no test of devrt cts")
     print(f"{len(missing)} items without a test")
     return 1 if missing else 0
   table = mutants.load()
@@ -169,7 +169,7 @@ def main(arguments):
   wanted = page.split(BEGIN)[0] + generated(tests, kills, table)
   if mode == "--check":
     if page != wanted:
-      print("docs/conformance.md is out of date; scripts/conformance_doc.py "
+      print("docs/reference/conformance.md is out of date; scripts/conformance_doc.py "
             "build/tools/devrt writes it anew")
     return 1 if wrong or page != wanted else 0
   PAGE.write_text(wanted, encoding="utf-8")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/interop.md from results of the interop matrix.
+"""Writes docs/evidence/interop.md from results of the interop matrix.
 
 usage: scripts/interop_doc.py                   writes the page
        scripts/interop_doc.py --check           checks that it is up to date
@@ -23,7 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs/interop"
-PAGE = ROOT / "docs/interop.md"
+PAGE = ROOT / "docs/evidence/interop.md"
 sys.path.insert(0, str(ROOT / "tests/interop"))
 import deviations  # noqa: E402
 
@@ -275,7 +275,7 @@ def main():
   if words == ["--check"]:
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
       return 0
-    print("docs/interop.md is out of date: scripts/interop_doc.py")
+    print("docs/evidence/interop.md is out of date: scripts/interop_doc.py")
     return 1
   PAGE.write_text(text, encoding="utf-8")
   return 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the results of the seed tests in Python into docs/seed-tests.md.
+"""Writes the results of the seed tests in Python into docs/evidence/seed-tests.md.
 
 usage: seed_doc.py                 from tests/python/seed/results/*.jsonl
        seed_doc.py --check         checks that the page, the results and the tests agree
@@ -9,7 +9,7 @@ usage: seed_doc.py                 from tests/python/seed/results/*.jsonl
                                    the results as NAME, and writes the page
 
 This program writes the page's part between the markers.  The rest is written by hand.
-The list of tests is that of docs/semantics.md, section 3.
+The list of tests is that of docs/reference/semantics.md, section 3.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SEED = ROOT / "tests/python/seed"
-PAGE = ROOT / "docs/seed-tests.md"
+PAGE = ROOT / "docs/evidence/seed-tests.md"
 BEGIN = "<!-- Written by scripts/seed_doc.py from here on; do not edit. -->\n"
 END = "<!-- Written by hand from here on. -->\n"
 
@@ -59,7 +59,7 @@ GUIDE = {
 
 
 def section(number):
-    text = (ROOT / "docs/semantics.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/semantics.md").read_text(encoding="utf-8")
     return re.split(r"\n##+ ", text.split(f"\n### {number} ")[1])[0]
 
 
@@ -186,7 +186,7 @@ def problems():
     for key in sorted(known - ran):
         yield f"{key} has no result: seed_doc.py --run"
     if page_with(generated()) != PAGE.read_text(encoding="utf-8"):
-        yield "docs/seed-tests.md is not what the results say: seed_doc.py"
+        yield "docs/evidence/seed-tests.md is not what the results say: seed_doc.py"
 
 
 def check():

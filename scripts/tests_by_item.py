@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lists the tests of each item of docs/semantics.md and each rule of exchange.
+"""Lists the tests of each item of docs/reference/semantics.md and each rule of exchange.
 
 usage: scripts/tests_by_item.py [--check | ITEM ...]
 
@@ -13,7 +13,7 @@ A test names its items in a tag, a comment above it that holds nothing else:
     // C27, F29
     TEST_F(EventRerecord, LeavesIssuedWaits) {
 
-A rule of docs/exchange-rules.md (E1, E2, ...) may also stand in prose: in the
+A rule of docs/reference/exchange-rules.md (E1, E2, ...) may also stand in prose: in the
 comment above the test, in a comment or docstring within it, or in that of its
 section if that names no more than two: "# ---- Streams (E16) ----".
 """
@@ -35,7 +35,7 @@ ITEMS += [f"F{i}" for i in (*range(1, 7), *range(10, 14), *range(19, 22),
                             *range(27, 35))]
 
 RULES = re.findall(r"^\*\*(E\d+)\*\*",
-                   (ROOT / "docs/exchange-rules.md").read_text(encoding="utf-8"),
+                   (ROOT / "docs/reference/exchange-rules.md").read_text(encoding="utf-8"),
                    re.M)
 # "E4", "E28-E32", "E28 to E32"
 RULE = re.compile(r"\bE(\d+)\b(?:(?:-| to )E(\d+)\b)?")
@@ -113,9 +113,9 @@ def main(arguments):
     return 2
   tests, rules = find_tests(), find_rules()
   if unknown:
-    missing = [f"{item} of docs/semantics.md is the tag of no test"
+    missing = [f"{item} of docs/reference/semantics.md is the tag of no test"
                for item in ITEMS if not tests[item]]
-    missing += [f"{item} of docs/exchange-rules.md is named by no test"
+    missing += [f"{item} of docs/reference/exchange-rules.md is named by no test"
                 for item in RULES if not rules[item]]
     print("\n".join(missing), end="\n" if missing else "")
     return 1 if missing else 0

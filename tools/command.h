@@ -14,7 +14,7 @@
 
 namespace devrt::tools {
 
-// Exit codes of every command; docs/cli.md promises them.
+// Exit codes of every command; docs/reference/cli.md promises them.
 inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;

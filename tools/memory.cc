@@ -97,7 +97,8 @@ const Command kMemoryCommand = {
     "SNAPSHOT",
     "What a snapshot of a device's memory says, as text and as a page.",
     "Reads a file that MemorySnapshotJson wrote, in Python "
-    "json.dump(devrt.memory_snapshot(), file) (docs/memory-snapshot.md), and "
+    "json.dump(devrt.memory_snapshot(), file) "
+    "(docs/reference/memory-snapshot.md), and "
     "prints what is in use, who holds it, and what is free in which pieces. "
     "The "
     "page (-o) needs no network and no other file.\n\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a vendor's error codes mean (docs/semantics.md 2.2, 2.3).
+// What a vendor's error codes mean (docs/reference/semantics.md 2.2, 2.3).
 
 #ifndef DEVRT_BACKENDS_GPU_ERRORS_H_
 #define DEVRT_BACKENDS_GPU_ERRORS_H_

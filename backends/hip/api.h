@@ -61,7 +61,7 @@ class Api {
   static constexpr bool kHasCaptures = false;
   static constexpr uint64_t kEarlyReadBelow = 0;
 
-  // What HIP leaves to its callers (docs/semantics.md 1.15).
+  // What HIP leaves to its callers (docs/reference/semantics.md 1.15).
   static constexpr bool kBareLegacyWorkIsSkipped = true;           // C9
   static constexpr bool kRunsOnCurrentDevice = true;               // C15, C16
   static constexpr bool kDestroyedStreamsLoseWork = true;          // C17, C18

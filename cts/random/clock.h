@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Vector clocks over the actors of a program: host threads and streams
-// (docs/semantics.md 1.14).
+// (docs/reference/semantics.md 1.14).
 
 #ifndef DEVRT_CTS_RANDOM_CLOCK_H_
 #define DEVRT_CTS_RANDOM_CLOCK_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The edges of docs/semantics.md 1.14.
+// The edges of docs/reference/semantics.md 1.14.
 #include "cts/random/model.h"
 
 #include <algorithm>

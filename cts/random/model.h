@@ -8,12 +8,12 @@
 //     if (!v.ok) std::puts(v.why);
 //   }
 //
-// The model has a partial order, by the edges of docs/semantics.md 1.14, and a
+// The model has a partial order, by the edges of docs/reference/semantics.md 1.14, and a
 // store.  A step is legal if its objects exist, if it conflicts with no
 // unordered access, and if it cannot wait for a closed gate.  So each read has
 // one legal value, and every program terminates.
 //
-// Where docs/semantics.md leaves a choice, the model assumes the worse one: an
+// Where docs/reference/semantics.md leaves a choice, the model assumes the worse one: an
 // edge that a backend may omit does not order, and a wait that a backend may
 // make can block.
 //

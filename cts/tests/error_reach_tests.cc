@@ -50,7 +50,7 @@ struct NativeCode {
   devrt_code code;
 };
 
-// docs/semantics.md 2.2: some of each class.
+// docs/reference/semantics.md 2.2: some of each class.
 constexpr NativeCode kLocal[] = {
     {1, DEVRT_INVALID_ARGUMENT},     {2, DEVRT_RESOURCE_EXHAUSTED},
     {46, DEVRT_UNAVAILABLE},         {201, DEVRT_FAILED_PRECONDITION},

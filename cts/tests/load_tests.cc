@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of docs/plugin-contract.md for every call.
+// The rules of docs/reference/plugin-contract.md for every call.
 #include <unistd.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The happens-before edges of docs/semantics.md 1.14.  Each program fails if
+// The happens-before edges of docs/reference/semantics.md 1.14.  Each program fails if
 // its edge is missing.  order_legacy_tests.cc has the edges of the legacy
 // stream, order_free_tests.cc has work that must stay unordered.
 #include <algorithm>

@@ -46,7 +46,7 @@
 // counted as reserved is never allocated.
 //
 // A read takes all locks, so the figures belong to one moment.  `freed` is not
-// stored: it is always allocated - current (docs/semantics.md 3.3).
+// stored: it is always allocated - current (docs/reference/semantics.md 3.3).
 //
 // Locks: `mutex_` before the shards' locks, those in the order of Add.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes of blocks and segments (docs/semantics.md 3.3).
+// The sizes of blocks and segments (docs/reference/semantics.md 3.3).
 
 #ifndef DEVRT_MEMORY_COMMON_ROUNDING_H_
 #define DEVRT_MEMORY_COMMON_ROUNDING_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DeferredRecovery: lets the caller of a request do the waits of its recovery
-// (docs/semantics.md 2.6, from the step "cached segments go back" on) at a
+// (docs/reference/semantics.md 2.6, from the step "cached segments go back" on) at a
 // place where the caller can be interrupted.
 //
 //   DeferredRecovery deferred;

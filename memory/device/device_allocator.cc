@@ -242,7 +242,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
   std::optional<StreamRef> home = pool->stream();
   if (IsOpen(device_)) {
     // An error of a checkpoint belongs to earlier work.  The use then stays
-    // until a later look covers it (docs/semantics.md 2.4).
+    // until a later look covers it (docs/reference/semantics.md 2.4).
     for (const BlockUses::Open& open : uses->open) {
       const uint64_t epoch = open.timeline->Now();
       (void)open.timeline->CheckpointLater(open.stream, epoch);

@@ -32,7 +32,7 @@ struct PoolRequest {
   bool polled = false;  // the pending frees were polled for this request
 
   // A block of this many bytes or more is too large for the request (oversize
-  // blocks, docs/semantics.md 3.3).
+  // blocks, docs/reference/semantics.md 3.3).
   uint64_t limit() const {
     if (size < max_split_size) return max_split_size;
     return size + kLargeSegment;

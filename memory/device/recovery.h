@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recovery: finds memory for one request that the stream's pool cannot serve,
-// in the order of docs/semantics.md 2.6.  "Search" means: the stream's pool,
+// in the order of docs/reference/semantics.md 2.6.  "Search" means: the stream's pool,
 // then blocks of other pools that are known to be released before what the
 // stream does next (PoolSearch); small blocks are borrowed only behind step 4.
 //

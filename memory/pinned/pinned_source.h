@@ -30,7 +30,7 @@ class PinnedSource {
   absl::StatusOr<Native> Allocate(DeviceRecord* device, uint64_t size,
                                   CallSite site) DEVRT_EXCLUDES(mutex_);
   // On a lost device the driver is not called, and pages that a transfer may
-  // still access stay (docs/semantics.md 2.5).
+  // still access stay (docs/reference/semantics.md 2.5).
   absl::Status Free(DeviceRecord* device, uint64_t size, const Native& native)
       DEVRT_EXCLUDES(mutex_);
 

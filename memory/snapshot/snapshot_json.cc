@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ToJson of devrt/memory/history.h (docs/memory-snapshot.md).
+// ToJson of devrt/memory/history.h (docs/reference/memory-snapshot.md).
 
 #include <cinttypes>
 #include <cstdio>

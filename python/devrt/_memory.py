@@ -86,7 +86,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
 
 
 def memory_snapshot(device: DeviceLike = None) -> Dict[str, Any]:
-    """Returns every segment and block of a device, as docs/memory-snapshot.md
+    """Returns every segment and block of a device, as docs/reference/memory-snapshot.md
     describes.
     """
     import json

@@ -8,7 +8,7 @@
     ...
     print(simulator.timeline_text())
 
-docs/simulator.md describes the settings and the machine.  The functions control the
+docs/concepts/simulator.md describes the settings and the machine.  The functions control the
 backend "mtia".  devrt.simulator.Simulator(name) controls another simulator.
 """
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns statuses into Python exceptions (docs/semantics.md 2.7, E64).
+// Turns statuses into Python exceptions (docs/reference/semantics.md 2.7, E64).
 
 #ifndef DEVRT_PYTHON_SRC_ERRORS_H_
 #define DEVRT_PYTHON_SRC_ERRORS_H_

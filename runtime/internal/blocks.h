@@ -52,7 +52,7 @@ absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            const char* call, CallSite site);
 
 // Handles `error` of a native free.  A free does not report errors of earlier
-// work (docs/semantics.md 2.4).  If the free itself failed, the block stays
+// work (docs/reference/semantics.md 2.4).  If the free itself failed, the block stays
 // allocated.
 absl::Status SettleFree(const AllocationRange& range, devrt_status error,
                         const char* call);
@@ -65,7 +65,7 @@ std::string DescribeRange(const AllocationRange& range);
 std::string DescribeFreed(const void* pointer);
 
 // True if the device is lost and the process is open: then memory is released
-// without a call of the driver (docs/semantics.md 2.5).
+// without a call of the driver (docs/reference/semantics.md 2.5).
 bool IsLost(const DeviceRecord* device);
 
 }  // namespace devrt::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of records.h that turn errors of plugins into absl::Status, and
-// that quarantine devices (docs/semantics.md 2.3-2.5).
+// that quarantine devices (docs/reference/semantics.md 2.3-2.5).
 
 #include <algorithm>
 #include <atomic>

@@ -202,36 +202,36 @@ class TreeTest(unittest.TestCase):
         self.assert_names(checks.check_spdx(), "runtime/bare.h")
 
     def test_links(self):
-        self.write("docs/README.md", "[there](../runtime/a.h#top) "
+        self.write("docs/index.md", "[there](../runtime/a.h#top) "
                                      "[elsewhere](https://example.org/x)\n")
         self.assertEqual(checks.check_links(), [])
-        self.write("docs/README.md", "[gone](gone.md)\n")
-        self.assert_names(checks.check_links(), "docs/README.md", "gone.md")
+        self.write("docs/index.md", "[gone](gone.md)\n")
+        self.assert_names(checks.check_links(), "docs/index.md", "gone.md")
 
     def test_citations(self):
-        self.write("docs/semantics.md",
+        self.write("docs/reference/semantics.md",
                    "## 2. Errors\n\n### 2.4 When\n\n| **C7** U. Order | x |\n"
                    "| F5 | x |\n")
-        self.write("docs/exchange-rules.md", "**E8** A use.\n\n**E9** Another.\n")
+        self.write("docs/reference/exchange-rules.md", "**E8** A use.\n\n**E9** Another.\n")
         self.write("docs/decisions/0012-memory.md", "# 12. Memory\n")
-        for good in ["C7, F5, E8-E9", "docs/semantics.md 2.4", "semantics.md 2",
+        for good in ["C7, F5, E8-E9", "docs/reference/semantics.md 2.4", "semantics.md 2",
                      "decision 12", "[decision 12](decisions/0012-memory.md)",
                      "an H200, gcc -O2, DLPack 1.3, C++17, `rule 8`"]:
-            self.write("docs/README.md", good + "\n")
+            self.write("docs/index.md", good + "\n")
             self.assertEqual(citations.check_citations(), [], good)
         for bad, reason in {
-            "C8": "C8 is no item of docs/semantics.md",
-            "E8-E10": "E10 is no item of docs/exchange-rules.md",
+            "C8": "C8 is no item of docs/reference/semantics.md",
+            "E8-E10": "E10 is no item of docs/reference/exchange-rules.md",
             "O4": "O4 is no item of any page",
-            "docs/semantics.md 2.5": "no section 2.5",
-            "docs/semantics.md 2.4, 3.1": "no section 3.1",
+            "docs/reference/semantics.md 2.5": "no section 2.5",
+            "docs/reference/semantics.md 2.4, 3.1": "no section 3.1",
             "interop.md 1.3": "there is no interop.md",
             "rule 8": '"rule 8" is no form',
             "semantics 2.4": '"semantics 2.4" is no form',
             "decision 13": "no decision 13",
         }.items():
-            self.write("docs/README.md", bad + "\n")
-            self.assert_names(citations.check_citations(), "docs/README.md:1",
+            self.write("docs/index.md", bad + "\n")
+            self.assert_names(citations.check_citations(), "docs/index.md:1",
                               reason)
 
     def test_citations_are_looked_for_in_comments(self):
@@ -256,24 +256,24 @@ class TreeTest(unittest.TestCase):
                           "tools/meson.build:1", "rule 8")
 
     def test_an_item_has_one_definition(self):
-        self.write("docs/exchange-rules.md", "**E8** A use.\n\n**E8** Another.\n")
+        self.write("docs/reference/exchange-rules.md", "**E8** A use.\n\n**E8** Another.\n")
         self.assert_names(citations.check_citations(), "E8", "more than once")
 
     def test_waits(self):
         head = "| File | Waits for | Ends because |\n|---|---|---|\n"
-        self.write("docs/waits.md", head)
+        self.write("docs/concepts/waits.md", head)
         self.assertEqual(checks.check_waits(), [])
         for code in ["  nanosleep(&t, nullptr);", "  for (;;) Go();",
                      "  me->wake.wait_until(\n      lock, end);",
                      "  while (Poll()) {\n  }", "  thread.join();"]:
             self.write("runtime/a.cc", SPDX + f"void A() {{\n{code}\n}}\n")
             self.assert_names(checks.check_waits(), "runtime/a.cc waits")
-        self.write("docs/waits.md", head + "| `runtime/a.cc` | x | y |\n")
+        self.write("docs/concepts/waits.md", head + "| `runtime/a.cc` | x | y |\n")
         self.assertEqual(checks.check_waits(), [])
         self.write("runtime/a.cc", SPDX + "// for (;;)\nint a() { return 1; }\n")
         self.assert_names(checks.check_waits(), "names runtime/a.cc")
         # Private modules of the package are the product's, too.
-        self.write("docs/waits.md", head)
+        self.write("docs/concepts/waits.md", head)
         self.write("python/devrt/_wait.py", "while True:\n    pass\n")
         self.assert_names(checks.check_waits(), "python/devrt/_wait.py")
 

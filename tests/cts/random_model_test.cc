@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of random programs: each edge of docs/semantics.md 1.14 orders, and
+// The model of random programs: each edge of docs/reference/semantics.md 1.14 orders, and
 // what is no edge does not.
 #include <gtest/gtest.h>
 

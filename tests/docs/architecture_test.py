@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/architecture.md names functions that are in the files it names them with,
-and the floors of scripts/rooms.py; docs/glossary.md names headers that exist."""
+"""docs/concepts/architecture.md names functions that are in the files it names them with,
+and the floors of scripts/rooms.py; docs/concepts/glossary.md names headers that exist."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
 import rooms  # noqa: E402
 
-PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/concepts/architecture.md").read_text(encoding="utf-8")
 STEP = re.compile(r"^\| ([^|]+) \| `([\w/]+\.\w+)` \| ([^|]+) \|$", re.M)
 
 
@@ -41,7 +41,7 @@ class ArchitectureTest(unittest.TestCase):
                 self.assertIn(room, PAGE if room in shared else drawn)
 
     def test_the_glossary_is_in_order_and_names_headers(self):
-        glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+        glossary = (ROOT / "docs/concepts/glossary.md").read_text(encoding="utf-8")
         rows = re.findall(r"^\| (?!Term|---)([^|]+) \| [^|]+ \| ([^|]+) \|$",
                           glossary, re.M)
         self.assertGreater(len(rows), 30)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rule of docs/plugin-contract.md names tests and plugins that exist."""
+"""Every rule of docs/reference/plugin-contract.md names tests and plugins that exist."""
 
 import pathlib
 import re
@@ -36,7 +36,7 @@ def plugins_in_tree():
 class Contract(unittest.TestCase):
 
     def setUp(self):
-        text = (ROOT / "docs/plugin-contract.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs/reference/plugin-contract.md").read_text(encoding="utf-8")
         self.rows = ROW.findall(text)
 
     def test_rules_are_numbered(self):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/seed-tests.md names tests that exist, and all seed tests of memory."""
+"""docs/evidence/seed-tests.md names tests that exist, and all seed tests of memory."""
 
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Of docs/semantics.md 3.2: by these words in its name a seed test is about
+# Of docs/reference/semantics.md 3.2: by these words in its name a seed test is about
 # memory.
 MEMORY = re.compile(r"memory|pinned|record_stream|cudart_register"
                     r"|copy_non_blocking$")
@@ -21,12 +21,12 @@ def read(name):
 def rows():
     """(what, suite, test, file) of every row that names a test."""
     return re.findall(r"^\| ([^|]+?) \| `(\w+)\.(\w+)` \| (\S+) \|$",
-                      read("docs/seed-tests.md"), re.M)
+                      read("docs/evidence/seed-tests.md"), re.M)
 
 
 def seeds():
-    """The names in the table of docs/semantics.md 3.2."""
-    section = read("docs/semantics.md").split("\n### 3.2 ")[1].split("\n### ")[0]
+    """The names in the table of docs/reference/semantics.md 3.2."""
+    section = read("docs/reference/semantics.md").split("\n### 3.2 ")[1].split("\n### ")[0]
     return set(re.findall(r"^\| ([a-z]\w+)(?: \(part\))? \|", section, re.M))
 
 
@@ -48,7 +48,7 @@ class SeedTests(unittest.TestCase):
         self.assertEqual(wanted - named, set())
 
     def test_no_name_is_made_up(self):
-        table = read("docs/seed-tests.md").split("\n| Seed test |")[1]
+        table = read("docs/evidence/seed-tests.md").split("\n| Seed test |")[1]
         table = table.split("\n\n")[0]
         for name in re.findall(r"^\| (\w+) \|", table, re.M):
             self.assertIn(name, seeds())

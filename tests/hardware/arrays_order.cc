@@ -127,7 +127,7 @@ TEST_F(ArraysOrder, ACopyBetweenDevicesJoinsBothSides) {
   }
 }
 
-// docs/semantics.md 3.2, to_non_blocking and to_cpu_blocking_by_default.
+// docs/reference/semantics.md 3.2, to_non_blocking and to_cpu_blocking_by_default.
 TEST_F(ArraysOrder, CopiesToTheHost) {
   const Array x = Ints(4, dev());
   const Stream stream = Must(Stream::Create(dev()));
@@ -146,7 +146,7 @@ TEST_F(ArraysOrder, CopiesToTheHost) {
   EXPECT_EQ(host.data_as<int32_t>()[kShape[0] - 1], 4);
 }
 
-// docs/semantics.md 3.2, copy_non_blocking_type_conversion.
+// docs/reference/semantics.md 3.2, copy_non_blocking_type_conversion.
 TEST_F(ArraysOrder, ACastHappensWhenTheDataIsThere) {
   const Stream stream = Must(Stream::Create(dev()));
   StreamGuard on(stream);

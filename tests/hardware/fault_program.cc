@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kSize = 1 << 16;
 constexpr int kNothingThere = 77;
-// Until the driver tells; docs/semantics.md 2.4 says 0.1 to 0.2 s.
+// Until the driver tells; docs/reference/semantics.md 2.4 says 0.1 to 0.2 s.
 constexpr auto kMostDelay = std::chrono::seconds(20);
 
 std::atomic<int> failures{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed's tests of device memory, to the letter (docs/semantics.md 3.2 and
+// The seed's tests of device memory, to the letter (docs/reference/semantics.md 3.2 and
 // 3.3).
 
 #include <cmath>
@@ -55,7 +55,7 @@ TEST_F(MemoryDevice, MemoryStats) {
   EXPECT_OK(FreeMemory(older));
 }
 
-// docs/semantics.md 3.3: sizes, segments, what is cut off, and that each
+// docs/reference/semantics.md 3.3: sizes, segments, what is cut off, and that each
 // figure's equation holds whatever was done.
 TEST_F(MemoryDevice, SizesAndSegments) {
   const Stream s = NewStream();
@@ -117,7 +117,7 @@ TEST_F(MemoryDevice, SizesAndSegments) {
 }
 
 // An array of ten 64-bit integers, as another library allocates it here
-// (docs/semantics.md 3.6).
+// (docs/reference/semantics.md 3.6).
 TEST_F(MemoryDevice, ForeignArray) {
   const int64_t before = Read().allocated_bytes.all.current;
   const std::string name = dev().name();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed's tests of pinned memory, to the letter (docs/semantics.md 3.2 and
+// The seed's tests of pinned memory, to the letter (docs/reference/semantics.md 3.2 and
 // 3.3).
 
 #include <cstring>

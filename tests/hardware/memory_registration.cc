@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Host memory that CUDA's driver itself has registered, so that devrt has not
-// seen the registration (docs/semantics.md 3.2).
+// seen the registration (docs/reference/semantics.md 3.2).
 
 #include "tests/hardware/driver.h"
 #include "tests/hardware/memory_test.h"

@@ -2,7 +2,7 @@
 //
 // The allocators by their public functions alone, on the first device of the
 // backend that DEVRT_TEST_BACKEND names (cuda): the same tests on a GPU, over a
-// fake driver and on mtia.  docs/seed-tests.md says what they are.
+// fake driver and on mtia.  docs/evidence/seed-tests.md says what they are.
 
 #ifndef DEVRT_TESTS_HARDWARE_MEMORY_TEST_H_
 #define DEVRT_TESTS_HARDWARE_MEMORY_TEST_H_

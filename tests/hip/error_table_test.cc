@@ -30,7 +30,7 @@ TEST(HipErrorTable, KnowsWhatIsSticky) {
 }
 
 // To CUDA they are an external device's fault, which is sticky, and a cluster
-// size (docs/semantics.md 2.2).
+// size (docs/reference/semantics.md 2.2).
 TEST(HipErrorTable, HasItsOwn911And912) {
   for (const int code : {911, 912}) {
     EXPECT_EQ(MeaningOf(code).status, DEVRT_INVALID_ARGUMENT) << code;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/layers.md and docs/writing-a-backend.md followed to the letter with an
+"""docs/how-to/layers.md and docs/how-to/writing-a-backend.md followed to the letter with an
 installed tree, and the program of the front page on the backend that comes of
 it."""
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/interop.md is what scripts/interop_doc.py writes of the results."""
+"""docs/evidence/interop.md is what scripts/interop_doc.py writes of the results."""
 
 import json
 import pathlib

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults and quarantine: docs/semantics.md 2.3-2.5, C45, C78, C90-C95; host
+// Faults and quarantine: docs/reference/semantics.md 2.3-2.5, C45, C78, C90-C95; host
 // functions: C41-C46; injection.
 #include <atomic>
 #include <memory>
@@ -149,7 +149,7 @@ TEST_F(Faults, QueuedWorkIsDiscarded) {
   }
 }
 
-// docs/semantics.md 2.4: work of a healthy device that waits for a failed one
+// docs/reference/semantics.md 2.4: work of a healthy device that waits for a failed one
 // does not run.
 TEST_F(Faults, WaitingForAFailedDevice) {
   devrt_stream s = NewStream(0), t = NewStream(1), free = NewStream(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Injected faults: what they hit, what they leave, in both modes
-// (docs/semantics.md 2.3, C45).
+// (docs/reference/semantics.md 2.3, C45).
 #include <atomic>
 #include <iterator>
 #include <string>
@@ -205,7 +205,7 @@ TEST_F(Inject, UnknownCalls) {
   OK(Try(DEVRT_SIM_FAULT_KERNEL, "my kernel", 700));
 }
 
-// docs/semantics.md 2.3: a sticky code is sticky wherever it is injected: the
+// docs/reference/semantics.md 2.3: a sticky code is sticky wherever it is injected: the
 // device is lost with all that is queued.
 TEST_F(Inject, StickyCodeOfACall) {
   for (const std::string config : kModes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a fault reaches: docs/semantics.md 2.4, C93, C95.
+// How far a fault reaches: docs/reference/semantics.md 2.4, C93, C95.
 #include <unistd.h>
 
 #include <algorithm>
@@ -195,7 +195,7 @@ TEST_F(Quarantine, EventsOfADestroyedFailedStream) {
   ExpectFault(ops().event_sync(self(), after));
 }
 
-// docs/semantics.md 2.4: who is blocked is released when the device is lost,
+// docs/reference/semantics.md 2.4: who is blocked is released when the device is lost,
 // without a watchdog; also who waits on another device for its work.
 // C93
 TEST_F(Quarantine, LostDeviceReleasesBlockedThreads) {

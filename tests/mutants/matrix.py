@@ -8,7 +8,7 @@ usage: matrix.py DEVRT FOLDER [--jobs=N] [--groups=LIST] [--only=LIST]
 Runs the suite (or --groups of it; "own": the group that each mutant names)
 against every mutant in FOLDER (or --only these) and writes the failed tests of
 each to FILE, by default kills.json beside this script, from which
-scripts/conformance_doc.py makes the table of docs/conformance.md. Takes long:
+scripts/conformance_doc.py makes the table of docs/reference/conformance.md. Takes long:
 the suite as often as there are mutants. What is not run anew is kept as FILE
 has it.
 """

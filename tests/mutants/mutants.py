@@ -60,7 +60,7 @@ class Mutant:
   name: str
   what: str     # what is wrong with it, in a sentence
   witness: str  # what a program sees of it
-  items: str    # of docs/semantics.md, "C24 C27"; empty for the extensions
+  items: str    # of docs/reference/semantics.md, "C24 C27"; empty for the extensions
   group: str    # of the suite, which must catch it
   file: str     # of backends/mtia
   old: str      # is there exactly once

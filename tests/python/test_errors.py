@@ -94,7 +94,7 @@ def test_they_travel_between_processes():
     assert copy.code == "INVALID_ARGUMENT"
 
 
-# docs/semantics.md 2.7
+# docs/reference/semantics.md 2.7
 @pytest.mark.parametrize("call, base, text", [
     (lambda: devrt.device("mtia:9"), RuntimeError,
      "Device index value 9 is out of index range [0, 2)"),

@@ -244,7 +244,7 @@ def test_streams_are_of_their_class():
         assert not isinstance(other, devrt.mtia.Stream)
 
 
-# docs/semantics.md 2.2, by number
+# docs/reference/semantics.md 2.2, by number
 CODES = {
     1: ("INVALID_ARGUMENT", "cudaErrorInvalidValue", False),
     2: ("RESOURCE_EXHAUSTED", "cudaErrorMemoryAllocation", False),

@@ -14,8 +14,8 @@ def flags_in_help(text):
 
 
 def flags_in_document(command):
-    """The flags of a command's section in docs/cli.md."""
-    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    """The flags of a command's section in docs/reference/cli.md."""
+    text = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
     section = re.split(r"^## ", text.split(f"\n## devrt {command}\n")[1],
                        flags=re.M)[0]
     return set(re.findall(r"^\| (?:`-\w[^`]*`, )?`(--[^`]+)` \|", section, re.M))
@@ -23,7 +23,7 @@ def flags_in_document(command):
 
 def members_in_document(command):
     """The JSON members that a command's section names."""
-    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
     section = text.split(f"\n## devrt {command}\n")[1].split("\n## ")[0]
     paragraph = section.split("\nJSON: ")[1].split("\n\n")[0]
     return set(re.findall(r"`(\w+)`", paragraph))
@@ -62,7 +62,7 @@ class Help(ToolTest):
             self.assertEqual(flags_in_help(text), flags_in_document(command))
 
     def test_says_what_the_document_says(self):
-        document = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+        document = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
         for summary in re.findall(r"^  (?:%s) +(.*)$" % "|".join(COMMANDS),
                                   self.run_tool("--help").stdout, re.M):
             self.assertIn(f"| {summary} |", document)

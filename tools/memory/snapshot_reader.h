@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the file of a memory snapshot (docs/memory-snapshot.md).
+// Reads the file of a memory snapshot (docs/reference/memory-snapshot.md).
 
 #ifndef DEVRT_TOOLS_MEMORY_SNAPSHOT_READER_H_
 #define DEVRT_TOOLS_MEMORY_SNAPSHOT_READER_H_
@@ -14,7 +14,7 @@
 
 namespace devrt::tools {
 
-// By the keys of docs/semantics.md 3.3: "num_ooms".
+// By the keys of docs/reference/semantics.md 3.3: "num_ooms".
 using MemoryFigures = std::map<std::string, int64_t>;
 
 struct SnapshotFile {
@@ -23,7 +23,7 @@ struct SnapshotFile {
 };
 
 // INVALID_ARGUMENT if the text is truncated, damaged or of another schema, or
-// breaks a rule of docs/memory-snapshot.md.  The message says where, as in
+// breaks a rule of docs/reference/memory-snapshot.md.  The message says where, as in
 // "segments[1].blocks[0]".  The file may come from anywhere: the reader relies
 // on none of its contents.
 absl::StatusOr<SnapshotFile> ParseMemorySnapshot(const std::string& json);

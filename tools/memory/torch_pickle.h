@@ -12,7 +12,7 @@
 namespace devrt::tools {
 
 // The bytes of a pickle that the viewer opens: the dictionaries that PyTorch's
-// documentation describes, without a class (docs/memory-snapshot.md).
+// documentation describes, without a class (docs/reference/memory-snapshot.md).
 std::string ToTorchPickle(const MemorySnapshot& snapshot);
 
 }  // namespace devrt::tools

@@ -49,7 +49,7 @@ struct Fault {
 };
 
 // The sticky, asynchronous status for `fault`: code and native name by the
-// table of docs/semantics.md 2.2.
+// table of docs/reference/semantics.md 2.2.
 devrt_status MakeFaultStatus(const Fault& fault, const char* entry_point);
 
 // "cudaErrorIllegalAddress" for 700; "cudaErrorUnknown" for a number that is

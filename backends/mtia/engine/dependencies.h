@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order of operations: which earlier work an operation comes after, and
-// which work a wait covers (docs/simulator.md 2).  These functions read the
+// which work a wait covers (docs/concepts/simulator.md 2).  These functions read the
 // state of the streams and change nothing else.  They are called inside the
 // machine.
 

@@ -10,7 +10,7 @@ With pytest, the plugin devrt.testing.plugin has a fixture and a mark:
         sim.explore(body)
 
 Each run of the body has another schedule, and some schedules are adverse.  A failure
-names the option that repeats it, and shows what ran when.  docs/python.md has the
+names the option that repeats it, and shows what ran when.  docs/reference/python.md has the
 details.
 
 spin, Flag and commit_fault are kernels that keep a stream busy, on every backend.

@@ -20,7 +20,7 @@ class CopyTest : public ArraysTest {
   static void Delay(StreamRef s) { Must(Spin(s, 100'000'000)); }
 };
 
-// docs/semantics.md 3.2: to_non_blocking, copy_non_blocking,
+// docs/reference/semantics.md 3.2: to_non_blocking, copy_non_blocking,
 // to_cpu_blocking_by_default.
 TEST_F(CopyTest, BlockingAndNot) {
   Stream s = NewStream();

@@ -25,7 +25,7 @@ TEST(ErrorTable, LeavesOtherCodesToSuspicion) {
   gpu::ExpectOthersSuspect(MeaningOf);
 }
 
-// The rows of docs/semantics.md 2.2 that end a device, and no others.
+// The rows of docs/reference/semantics.md 2.2 that end a device, and no others.
 TEST(ErrorTable, KnowsWhatIsSticky) {
   gpu::ExpectSticky(kInHeader, MeaningOf,
                     {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests that find no room, in the order of docs/semantics.md 2.6; failures
+// Requests that find no room, in the order of docs/reference/semantics.md 2.6; failures
 // of the driver at each call; lost devices.
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An allocator as naive as can be, by the rules of docs/semantics.md 3.3: one
+// An allocator as naive as can be, by the rules of docs/reference/semantics.md 3.3: one
 // list of segments, one search through all of it, statistics counted by
 // walking.  It knows nothing of uses: every block that is freed is free at
 // once, and streams share nothing.

@@ -52,7 +52,7 @@ def test_a_view_keeps_the_memory(on_host):
     del a, other
 
 
-# docs/exchange.md, Strides: consumers of these protocols take them.
+# docs/concepts/exchange.md, Strides: consumers of these protocols take them.
 def test_negative_strides_leave_without_a_copy(on_host, host):
     a = host((3, 4))
     x = devrt.array(a, **on_host)

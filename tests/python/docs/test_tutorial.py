@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of docs/tutorial/, and README.md's in Python, as a reader would."""
+"""Every block of docs/tutorials/, and README.md's in Python, as a reader would."""
 
 import code
 import functools
@@ -18,7 +18,7 @@ pytest.importorskip("numpy")
 from pages import FILE, blocks, equal  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGES = sorted((ROOT / "docs/tutorial").glob("[0-9]*.md"))
+PAGES = sorted((ROOT / "docs/tutorials").glob("[0-9]*.md"))
 RUNNER = pathlib.Path(__file__).with_name("pages.py")
 
 
@@ -91,13 +91,13 @@ def test_pictures_are_what_the_pages_draw():
     for page in PAGES:
         drawn.update(followed(page)[1])
     kept = {picture.name: picture.read_text(encoding="utf-8")
-            for picture in (ROOT / "docs/tutorial").glob("*.svg")}
+            for picture in (ROOT / "docs/tutorials").glob("*.svg")}
     assert kept and kept.keys() == drawn.keys()
     for name, picture in kept.items():
         assert boxes(picture), name
         assert boxes(picture) == boxes(drawn[name]), (
-            f"docs/tutorial/{name} shows a former page; the new picture is left in "
-            f"FOLDER by {RUNNER.relative_to(ROOT)} docs/tutorial/PAGE.md FOLDER")
+            f"docs/tutorials/{name} shows a former page; the new picture is left in "
+            f"FOLDER by {RUNNER.relative_to(ROOT)} docs/tutorials/PAGE.md FOLDER")
 
 
 def typed(source):

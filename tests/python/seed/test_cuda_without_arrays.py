@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Of PyTorch's test_cuda: the behaviour in scope that needs no arrays.
 
-Each test has the name that it has there, without the prefix; docs/semantics.md
+Each test has the name that it has there, without the prefix; docs/reference/semantics.md
 3.2 says what is required.  They run on the facade of DEVRT_TEST_BACKEND, mtia
 without it.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CuPy's guide to interoperability: each section, without a GPU.
 
-docs/semantics.md 3.6 says what is required.  CUDA Array Interface runs on the
+docs/reference/semantics.md 3.6 says what is required.  CUDA Array Interface runs on the
 library that stands for CUDA's driver, if there is one; the rest on
 DEVRT_TEST_BACKEND, mtia without it, and host memory.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's test_numba_integration: what does not need Numba itself.
 
-Each test has the name that it has there; docs/semantics.md 3.5 says what is
+Each test has the name that it has there; docs/reference/semantics.md 3.5 says what is
 required.  They run on CUDA, or on the library that stands for its driver; the
 half that Numba does is done by an object with the same interface.
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Guards that are used wrongly, and guards around a fault: reported, and
-// everything that can be restored is (C96, docs/semantics.md 2.5).
+// everything that can be restored is (C96, docs/reference/semantics.md 2.5).
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of plugin errors: texts, payloads, quarantine (docs/semantics.md
+// What becomes of plugin errors: texts, payloads, quarantine (docs/reference/semantics.md
 // 2.3 to 2.5).
 
 #include <gtest/gtest.h>
@@ -129,7 +129,7 @@ TEST_F(ErrorsTest, StickyErrorsQuarantineTheDeviceAtFault) {
   EXPECT_EQ(GetErrorInfo(lost.Health())->native_code, 700);
   EXPECT_EQ(fake.Calls("device_sync"), calls);
 
-  // C94, C95, the last row of docs/semantics.md 2.4.
+  // C94, C95, the last row of docs/reference/semantics.md 2.4.
   EXPECT_OK(Free(lost, block));
   EXPECT_EQ(fake.Calls("dealloc"), 0);
   EXPECT_OK(lost.Properties());

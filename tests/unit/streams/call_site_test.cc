@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The call site that a plugin sees is that of the call, or none: no other
-// operation may be blamed (docs/semantics.md 2.4).
+// operation may be blamed (docs/reference/semantics.md 2.4).
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of devices: C62, C90 to C95, quarantine (docs/semantics.md 2.3 to
+// Errors of devices: C62, C90 to C95, quarantine (docs/reference/semantics.md 2.3 to
 // 2.5).
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace devrt::testing {
 namespace {
 
-// A lost device gives no memory back: frees are bookkeeping (docs/semantics.md
+// A lost device gives no memory back: frees are bookkeeping (docs/reference/semantics.md
 // 2.5).
 class FaultTest : public MtiaTest {
  protected:
@@ -89,7 +89,7 @@ TEST_F(FaultTest, EveryFormSurfacesAtTheNextSynchronisation) {
   }
 }
 
-// Calls that return what earlier work of the device did (docs/semantics.md
+// Calls that return what earlier work of the device did (docs/reference/semantics.md
 // 2.4).
 using Call = absl::Status (*)(StreamRef, EventRef, const Cell&);
 constexpr std::pair<const char*, Call> kCalls[] = {
@@ -272,7 +272,7 @@ TEST_F(FaultTest, WithProcessScopeTheyAreLostToo) {
       "fault_scope=process");
 }
 
-// docs/semantics.md 2.4: work that waits for a failed device's event does not
+// docs/reference/semantics.md 2.4: work that waits for a failed device's event does not
 // run, and its device stays healthy.
 // C95
 TEST_F(FaultTest, WorkThatWaitsForAFailedDeviceDoesNotRun) {
@@ -331,7 +331,7 @@ TEST_F(FaultTest, ADestroyedStreamThatWaitedLeavesNothing) {
   }
 }
 
-// docs/semantics.md 2.2: injected codes keep their class.
+// docs/reference/semantics.md 2.2: injected codes keep their class.
 // C92
 TEST_F(FaultTest, InjectedCodes) {
   const FaultCase injected[] = {
@@ -356,7 +356,7 @@ TEST_F(FaultTest, InjectedCodes) {
   }
 }
 
-// A lost device (code 46 of docs/semantics.md 2.2) answers every call.
+// A lost device (code 46 of docs/reference/semantics.md 2.2) answers every call.
 // C92
 TEST_F(FaultTest, LostDevice) {
   Stream s = NewStream();

@@ -230,7 +230,7 @@ TEST_F(HostFuncTest, AfterAFaultEachIsCalledOnceWithTheError) {
     ASSERT_OK(gate.Set());
     EXPECT_FALSE(dev().Synchronize().ok());
     // Waiting threads are released before the functions are called
-    // (docs/semantics.md 2.5).
+    // (docs/reference/semantics.md 2.5).
     Eventually([&] { return calls[0] + calls[1] + calls[2] == 3; });
     for (int i = 0; i < 3; ++i) EXPECT_EQ(calls[i], 1) << i;
     EXPECT_EQ(failed[0], 1);
