@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built site in a browser: pages without errors, search, dark mode, phone width.
+
+    build-docs/python/bin/python3 tests/docs/site_test.py   # after scripts/docs
+
+The browser reads the site from the file system, as a user does offline.
+"""
+
+import pathlib
+import shutil
+import sys
+import unittest
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+SITES = pathlib.Path(__file__).resolve().parents[2] / "build-docs/site"
+DESKTOP, PHONE = (1280, 900), (390, 844)
+# Pages of each kind, the longest tables and the longest signatures among them.
+PAGES = """
+docs/index docs/tutorials/1-first-steps docs/how-to/writing-a-backend
+docs/concepts/architecture docs/reference/semantics docs/reference/python-api/devrt
+docs/reference/cpp/arrays_array_h docs/reference/c/backends_abi_devrt_plugin_h
+docs/reference/command-help docs/evidence/interop docs/decisions/README
+README CHANGELOG
+""".split()
+
+
+def site():
+    found = [path.parent for path in SITES.glob("*/docs")]
+    if not found:
+        sys.exit("site_test: there is no site; please run scripts/docs first")
+    return max(found, key=lambda path: path.stat().st_mtime)
+
+
+def browser(size):
+    options = webdriver.ChromeOptions()
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu",
+                 "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.add_experimental_option("mobileEmulation", {
+        "deviceMetrics": {"width": size[0], "height": size[1], "pixelRatio": 1.0,
+                          "mobile": size == PHONE, "touch": size == PHONE}})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.binary_location = shutil.which("chromium")
+    return webdriver.Chrome(
+        options, webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+class Site:
+    size = DESKTOP
+
+    @classmethod
+    def setUpClass(cls):
+        cls.site = site()
+        cls.browser = browser(cls.size)
+        cls.addClassCleanup(cls.browser.quit)
+
+    def open(self, page, query=""):
+        self.browser.get((self.site / f"{page}.html").as_uri() + query)
+
+    def errors(self):
+        return [entry["message"] for entry in self.browser.get_log("browser")
+                if entry["level"] in ("SEVERE", "WARNING")]
+
+    def wait_for(self, condition):
+        return WebDriverWait(self.browser, 30).until(condition)
+
+    def test_pages_have_no_errors_and_no_sideways_scrolling(self):
+        for page in PAGES:
+            with self.subTest(page):
+                self.open(page)
+                self.assertTrue(self.browser.find_element(By.TAG_NAME, "h1").text)
+                self.assertEqual(self.errors(), [])
+                width, shown = self.browser.execute_script(
+                    "const e = document.documentElement;"
+                    "return [e.scrollWidth, e.clientWidth];")
+                self.assertLessEqual(width, shown)
+
+
+class OnAPhone(Site, unittest.TestCase):
+    size = PHONE
+
+    def test_the_menu_opens(self):
+        self.open("docs/index")
+        drawer = self.browser.find_element(By.CLASS_NAME, "sidebar-drawer")
+        self.assertLess(drawer.rect["x"], 0)
+        self.browser.find_element(By.CSS_SELECTOR, ".nav-overlay-icon").click()
+        self.wait_for(lambda _: drawer.rect["x"] >= 0)
+
+
+class OnADesktop(Site, unittest.TestCase):
+
+    def test_the_start_page_leads_to_the_site(self):
+        self.browser.get((self.site.parent / "index.html").as_uri())
+        self.wait_for(lambda b: b.current_url.endswith("docs/index.html"))
+
+    def test_search_finds_pages(self):
+        self.open("search", "?q=MultiStreamGuard")
+        links = self.wait_for(
+            lambda b: b.find_elements(By.CSS_SELECTOR, "#search-results li a"))
+        self.assertTrue(links)
+        self.assertEqual(self.errors(), [])
+
+    def test_dark_mode_changes_the_colours(self):
+        self.open("docs/index")
+        colours = set()
+        for _ in range(3):  # light, dark, and what the system prefers
+            self.browser.find_element(By.CSS_SELECTOR,
+                                      ".content-icon-container .theme-toggle").click()
+            colours.add(self.browser.find_element(
+                By.TAG_NAME, "body").value_of_css_property("background-color"))
+        self.assertEqual(len(colours), 2)
+
+    def test_the_menu_of_versions_names_other_versions(self):
+        other = self.site.parent / "0.0.0-test/docs"
+        names = self.site.parent / "versions.js"
+        before = names.read_text(encoding="utf-8")
+        self.addCleanup(names.write_text, before, encoding="utf-8")
+        names.write_text(f'window.devrtVersions = ["{other.parent.name}", '
+                         f'"{self.site.name}"];', encoding="utf-8")
+        self.open("docs/concepts/architecture")
+        options = self.browser.find_elements(By.CSS_SELECTOR, ".devrt-versions option")
+        self.assertEqual([(o.text, o.is_selected()) for o in options],
+                         [(other.parent.name, False), (self.site.name, True)])
+        self.assertEqual(options[0].get_attribute("value"),
+                         (other / "index.html").as_uri())
+
+
+if __name__ == "__main__":
+    unittest.main()
