@@ -6,7 +6,7 @@
 //   DEVRT_RETURN_IF_ERROR(
 //       devrt::SetAllocatorSettings("pinned_use_cuda_host_register:True"));
 //
-// The form is key:value, separated by commas (docs/reference/cli.md, Environment);
+// The form is key:value, separated by commas (docs/reference/settings.md);
 // booleans are True and False (also true, false, 1, 0).  A text changes the
 // keys that it names, or none if it has a mistake.  If it names a key twice,
 // the last value counts.  A per_process_memory_fraction holds for all devices
