@@ -20,7 +20,7 @@ import checks
 
 # How each page begins the line that defines an item.
 PAGES = [
-    ("docs/reference/semantics.md", r"\| \*\*(C\d+)\*\* "),
+    ("docs/reference/semantics.md", r"#### (C\d+) "),
     ("docs/reference/semantics.md", r"\| (F\d+) \|"),
     ("docs/reference/semantics.md", r"\* (R\d+) "),
     ("docs/reference/exchange-rules.md", r"\*\*(E\d+)\*\* "),

@@ -34,13 +34,16 @@ MOST_MUTANTS_OF_A_TEST = 12
 def items_of_semantics():
   """Returns {item: title} of section 1, without items tagged L."""
   found = {}
-  later = False
+  later, item, title = False, None, ""
   for line in SEMANTICS.read_text(encoding="utf-8").splitlines():
-    if line.startswith("#"):
-      later = "(all L)" in line
-    row = re.match(r"\| \*\*(C\d+)\*\* ([A-Z,]+)(?:;[^.|]*\.)?([^|]*)\|", line)
-    if row and not later and "L" not in row[2].split(","):
-      found[row[1]] = row[3].strip()
+    heading = re.match(r"#### (C\d+) (.+)", line)
+    kind = re.match(r"Kind ([A-Z, ]+)\.", line)
+    if heading:
+      item, title = heading.groups()
+    elif line.startswith("#"):
+      later, item = "(all L)" in line, None
+    elif item and kind and not later and "L" not in kind[1].split(", "):
+      found[item] = title
   return found
 
 
