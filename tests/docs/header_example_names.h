@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that the C++ examples of public headers use and do not declare.
+// Names that the C++ examples of public headers and pages use and do not declare.
 // Nothing here is defined: the examples are compiled and not linked.
 
 #ifndef DEVRT_TESTS_DOCS_HEADER_EXAMPLE_NAMES_H_
 #define DEVRT_TESTS_DOCS_HEADER_EXAMPLE_NAMES_H_
 
 #include <cassert>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "devrt/cts/cts.h"
 #include "devrt/devrt.h"
 
 // Devices, streams and memory.
-extern devrt::Device gpu, gpu0, gpu1, gpu2;
+extern devrt::Device device, gpu, gpu0, gpu1, gpu2;
 extern devrt::Stream s, s0, s1, stream, copy_stream, producer, consumer;
 extern void *dst, *src, *device_ptr, *host_ptr;
 extern uint64_t bytes;

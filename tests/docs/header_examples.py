@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code examples in the comments of a header, as a compiler can read them.
+"""The code examples of headers and of pages, as a compiler can read them.
 
-An example is indented by three blanks or more behind the `//`, or the ` *`, of its
+In a header an example is indented by three blanks or more behind the `//`, or the ` *`, of its
 comment. Two kinds of indented text are not code: text in which no line ends with
 `;`, `{` or `}`, and lists, in which an item begins with `- ` or with a term and two
 blanks. An example that cannot be compiled begins with `// Fragment: REASON`.
 
 A line `... some text` in an example stands for code that the header does not show.
+
+In a page an example is a ```cpp block. A block with a main function is a program of
+its own. A block that begins with "// FILE" is a file's content, which follow_page.py
+compiles, and no example.
 """
 
 import dataclasses
@@ -16,6 +20,9 @@ LINE = re.compile(r"^\s*(//|\*) {3}(.*)$")
 ENDS_LIKE_CODE = re.compile(r"[;{}]\s*(?://.*)?$", re.M)
 LIST_ITEM = re.compile(r"^(?:- |\w+ {2,}\w)", re.M)
 FRAGMENT = re.compile(r"^// Fragment: \w")
+BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"// [\w.]+\.\w+(?:, instead of .*)?\n")
+MAIN = re.compile(r"^int main\(", re.M)
 LEFT_OUT = re.compile(r"^(\s*)\.\.\.", re.M)
 INCLUDE = re.compile(r"^#include .*\n", re.M)
 # A class, a template or the head of a function cannot be in a function.
@@ -25,10 +32,18 @@ AT_FILE_SCOPE = re.compile(
 
 @dataclasses.dataclass
 class Example:
-    header: str  # "devrt/runtime/device.h"
+    header: str  # "devrt/runtime/device.h", or "docs/concepts/memory.md"
     line: int    # of its first line of code
     language: str
     text: str
+
+    @property
+    def is_in_page(self):
+        return self.header.endswith(".md")
+
+    @property
+    def is_program(self):
+        return bool(MAIN.search(self.text))
 
     @property
     def is_fragment(self):
@@ -55,6 +70,10 @@ class Example:
             return f"void example{number}(void) {{\n{place}{body}\n}}\n"
         return (f"absl::Status Example{number}() {{\n{place}{body}\n"
                 "return absl::OkStatus();\n}\n")
+
+    def program(self):
+        """The example as a whole program."""
+        return f'#line {self.line} "{self.header}"\n{self.text}'
 
     def includes(self):
         """The #include lines, which cannot stay inside a namespace."""
@@ -92,3 +111,13 @@ def examples(header, text):
         else:
             found.append(Example(header, line, language, "\n".join(lines) + "\n"))
     return [example for example in found if ENDS_LIKE_CODE.search(example.text)]
+
+
+def page_examples(page, text):
+    """The examples of a page, programs and fragments among them."""
+    found = []
+    for block in BLOCK.finditer(text):
+        if not FILE.match(block[1]):
+            line = text.count("\n", 0, block.start(1)) + 1
+            found.append(Example(page, line, "c++", block[1]))
+    return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every code example in the comments of a public header compiles, or says why not.
+"""Every code example of a public header and of a page compiles, or says why not.
 
-All C++ examples are one program, each in a function or a namespace of its own;
-each C example is a program. header_example_names.h and header_example_names_c.h
+All C++ examples of headers are one program, each in a function or a namespace of its
+own, and so are those of pages without a main function; each C example is a program. header_example_names.h and header_example_names_c.h
 declare the names that examples use and do not declare; meson.build sets the
 variables that are read here.
 """
@@ -35,10 +35,20 @@ def public_examples():
     return found
 
 
+def examples_of_pages():
+    found = []
+    for path in sorted((headers_alone.ROOT / "docs").rglob("*.md")):
+        found += header_examples.page_examples(
+            str(path.relative_to(headers_alone.ROOT)),
+            path.read_text(encoding="utf-8"))
+    return found
+
+
 def complaints(examples, language):
     """What the compiler says about a program of these examples."""
     standard = {"c": "c99", "c++": "c++17"}[language]
-    headers = sorted({example.header for example in examples})
+    headers = sorted({example.header for example in examples
+                      if not example.is_in_page})
     names = {"c": "DEVRT_NAMES_C", "c++": "DEVRT_NAMES"}
     source = "".join(f'#include "{header}"\n' for header in headers)
     source += "".join(example.includes() for example in examples)
@@ -65,6 +75,21 @@ class HeaderExamplesTest(unittest.TestCase):
         for example in chosen:
             with self.subTest(header=example.header, line=example.line):
                 self.assertEqual(complaints([example], "c"), "")
+
+    def test_blocks_of_pages(self):
+        chosen = [example for example in examples_of_pages()
+                  if not example.is_program and not example.is_fragment]
+        self.assertGreater(len(chosen), 6)
+        self.assertEqual(complaints(chosen, "c++"), "")
+
+    def test_programs_of_pages(self):
+        chosen = [example for example in examples_of_pages()
+                  if example.is_program]
+        self.assertGreaterEqual(len(chosen), 2)
+        for example in chosen:
+            with self.subTest(page=example.header, line=example.line):
+                self.assertEqual(headers_alone.complaints_about(
+                    COMPILER, example.program(), "c++", "c++17"), "")
 
     def test_no_example_is_taken_for_text(self):
         for header in headers_alone.public_headers():
@@ -101,6 +126,39 @@ class HeaderExamplesTest(unittest.TestCase):
         self.assertEqual([example.line for example in found], [3, 14])
         self.assertEqual([example.is_fragment for example in found],
                          [False, True])
+
+    def test_what_is_an_example_of_a_page(self):
+        found = header_examples.page_examples("docs/a.md", """\
+# A page
+
+```cpp
+F();
+```
+
+```cpp
+// file.cc
+int a;
+```
+
+```cpp
+// Fragment: needs CUDA
+G();
+```
+
+```cpp
+int main() {}
+```
+""")
+        self.assertEqual([example.line for example in found], [4, 13, 18])
+        self.assertEqual([example.is_fragment for example in found],
+                         [False, True, False])
+        self.assertEqual([example.is_program for example in found],
+                         [False, False, True])
+
+    def test_a_wrong_block_is_found(self):
+        wrong = header_examples.page_examples(
+            "docs/a.md", "```cpp\ndevrt::NoSuchFunction();\n```\n")
+        self.assertRegex(complaints(wrong, "c++"), "docs/a.md:2:.*NoSuchFunction")
 
     def test_a_wrong_example_is_found(self):
         wrong = header_examples.examples(
