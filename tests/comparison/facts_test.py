@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/coming-from/ and facts.py have the same claims, and pages are short."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGES = HERE.parents[1] / "docs/coming-from"
+RESULTS = PAGES / "facts.json"  # of the last run on GPUs
+PAGE_OF = {"torch": "pytorch.md", "cupy": "cupy.md", "numba": "numba.md",
+           "cuda.core": "cuda-core.md", "rmm": "rmm.md"}
+NAME = re.compile(r"\b(?:PT|CP|NB|CC|RM)\d+\b")
+CODE = re.compile(r"^```.*?^```$", re.M | re.S)
+LONGEST_PARAGRAPH = 80  # words
+LONGEST_CELL = 40
+
+
+def claims():
+    done = subprocess.run([sys.executable, str(HERE / "facts.py"), "--list"],
+                          check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
+def read(page):
+    return (PAGES / page).read_text(encoding="utf-8")
+
+
+def introduction(text):
+    """The lines in front of the first heading, which name one claim as an example."""
+    return text.split("\n## ")[0]
+
+
+class Facts(unittest.TestCase):
+
+    maxDiff = None
+
+    def test_pages_cite_exactly_the_claims(self):
+        found = {library: set() for library in PAGE_OF}
+        for claim in claims():
+            found[claim["library"]].add(claim["id"])
+        for library, page in PAGE_OF.items():
+            text = read(page)
+            body = text[len(introduction(text)):]
+            with self.subTest(page):
+                self.assertEqual(set(NAME.findall(body)), found[library])
+
+    def test_examples_in_introductions_exist(self):
+        known = {claim["id"] for claim in claims()}
+        for page in PAGES.glob("*.md"):
+            cited = set(NAME.findall(introduction(read(page.name))))
+            with self.subTest(page.name):
+                self.assertEqual(cited - known, set())
+
+    def test_claims_have_a_measurement_or_a_document(self):
+        for claim in claims():
+            with self.subTest(claim["id"]):
+                self.assertRegex(claim["source"], r"^measured$|^https://")
+                self.assertEqual(claim["library"] == "rmm",
+                                 claim["source"] != "measured")
+
+    def test_the_last_run_bears_the_claims_out(self):
+        if not RESULTS.exists():
+            self.skipTest(f"there is no {RESULTS.name}")
+        run = json.loads(RESULTS.read_text(encoding="utf-8"))
+        outcomes = {fact["id"]: fact["outcome"] for fact in run["facts"]}
+        self.assertEqual(set(outcomes), {claim["id"] for claim in claims()})
+        self.assertEqual(set(outcomes.values()) - {"holds", "documented"}, set())
+
+    def test_pages_are_short(self):
+        for page in PAGES.glob("*.md"):
+            text = CODE.sub("", page.read_text(encoding="utf-8"))
+            for paragraph in re.split(r"\n\n+|\n(?=- )", text):
+                with self.subTest(page.name, begins=paragraph[:40]):
+                    if paragraph.startswith("|"):
+                        for cell in re.split(r"(?<!\\)\||\n", paragraph):
+                            self.assertLessEqual(len(cell.split()), LONGEST_CELL)
+                    else:
+                        self.assertLessEqual(len(paragraph.split()),
+                                             LONGEST_PARAGRAPH)
+
+
+if __name__ == "__main__":
+    unittest.main()
