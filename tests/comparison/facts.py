@@ -44,7 +44,8 @@ import gpu  # noqa: E402
 
 MODULES = ["torch_claims", "cupy_claims", "numba_claims", "cuda_core_claims",
            "rmm_claims"]
-LONGEST = 20  # seconds for one claim, the imports of its library included
+LONGEST = 20  # seconds for one claim
+IMPORT = 60  # seconds more for the first claim, which imports the library
 NO_GPU = 77
 BAD = ("differs", "failed")
 
@@ -90,9 +91,11 @@ def work(name, ids):
     devices = gpu.device_count()
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print does not come between the lines
+    limit = LONGEST + IMPORT
     for id in ids:
         claim = library.claims[id]
-        faulthandler.dump_traceback_later(LONGEST, exit=True)
+        faulthandler.dump_traceback_later(limit, exit=True)
+        limit = LONGEST
         begin = time.monotonic()
         outcome, observed = measured(claim, devices)
         if not claim.alone:
@@ -119,7 +122,7 @@ def one_process(library, wanted):
                 [sys.executable, str(HERE / "facts.py"), "--work", library.name,
                  ",".join(c.id for c in wanted)],
                 stdout=subprocess.PIPE, stderr=errors, text=True,
-                timeout=LONGEST * 3)
+                timeout=2 * (LONGEST + IMPORT))
             printed, ended = done.stdout, f"ended with {done.returncode}"
         except subprocess.TimeoutExpired as expired:
             printed = (expired.stdout or b"").decode()
