@@ -9,10 +9,13 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGES = HERE.parents[1] / "docs/coming-from"
+ROOT = HERE.parents[1]
+PAGES = ROOT / "docs/coming-from"
 RESULTS = PAGES / "facts.json"  # of the last run on GPUs
 PAGE_OF = {"torch": "pytorch.md", "cupy": "cupy.md", "numba": "numba.md",
            "cuda.core": "cuda-core.md", "rmm": "rmm.md"}
+NAMES_OF_DEVRT = {"python/devrt": ["*.py", "*.pyi"], "guards": ["*.h"],
+                  "streams": ["*.h"], "memory": ["*.h"], "arrays": ["*.h"]}
 NAME = re.compile(r"\b(?:PT|CP|NB|CC|RM)\d+\b")
 CODE = re.compile(r"^```.*?^```$", re.M | re.S)
 LONGEST_PARAGRAPH = 80  # words
@@ -69,6 +72,21 @@ class Facts(unittest.TestCase):
         outcomes = {fact["id"]: fact["outcome"] for fact in run["facts"]}
         self.assertEqual(set(outcomes), {claim["id"] for claim in claims()})
         self.assertEqual(set(outcomes.values()) - {"holds", "documented"}, set())
+
+    def test_names_of_devrt_exist(self):
+        """Every word of the tables' second column is one of devrt's sources."""
+        known = set()
+        for folder, kinds in NAMES_OF_DEVRT.items():
+            for kind in kinds:
+                for path in sorted((ROOT / folder).rglob(kind)):
+                    known |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        for page in PAGE_OF.values():
+            for cell in re.findall(r"^\|[^|\n]+\|([^|\n]+)\|[^|\n]*\|$", read(page),
+                                   re.M):
+                words = set(re.findall(r"[A-Za-z_]\w+", " ".join(
+                    re.findall(r"`([^`]+)`", cell))))
+                with self.subTest(page, cell=cell.strip()):
+                    self.assertEqual(words - known, set())
 
     def test_pages_are_short(self):
         for page in PAGES.glob("*.md"):
