@@ -26,7 +26,7 @@ def in_thread(function):
 def two_tasks(enter, current, first, second):
     """Two tasks, each inside its own stream, that let each other run.
 
-    Returns what the first one sees as current behind its await, and what the thread
+    Returns what the first one sees as current after its await, and what the thread
     has as current when both have ended.
     """
     seen = {}

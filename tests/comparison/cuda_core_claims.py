@@ -209,7 +209,7 @@ def absent():
 # ---- Errors and processes
 
 
-@library.claim("CC17", "behind a device fault every call raises, and nothing in the "
+@library.claim("CC17", "after a device fault every call raises, and nothing in the "
                "process recovers", alone=True)
 def fault():
     _, device = core()

@@ -73,7 +73,7 @@ def entered_twice():
         with stream, device:
             expect(handle(c) == stream.ptr, "not current")
     expect(handle(c) == 0 and c.cuda.Device().id == 0, f"{handle(c):#x}")
-    return "stream 0 and device 0 are current behind both"
+    return "stream 0 and device 0 are current after both"
 
 
 @library.claim("CP5", "a stream cannot be entered while another device is current",
@@ -100,7 +100,7 @@ def new_thread():
     return "handle 0 in the thread"
 
 
-@library.claim("CP7", "asyncio tasks of one thread share the current stream: behind "
+@library.claim("CP7", "asyncio tasks of one thread share the current stream: after "
                "an await a task has another task's")
 def tasks():
     c = cupy()
@@ -111,7 +111,7 @@ def tasks():
     finally:
         c.cuda.Stream.null.use()
     expect(seen == second.ptr, f"the first task sees {seen:#x}")
-    return f"the first task sees the second's; behind both the thread has {left:#x}"
+    return f"the first task sees the second's; after both the thread has {left:#x}"
 
 
 @library.claim("CP8", "Stream.from_external takes an object and no number, and the "
@@ -140,7 +140,7 @@ def bad_index():
 
 
 @library.claim("CP10", "work on two non-blocking streams is not ordered: a read "
-               "behind a write on another stream gets the old value")
+               "after a write on another stream gets the old value")
 def unordered():
     c = cupy()
     x, writer, reader = c.zeros(1024), side_stream(c), side_stream(c)
@@ -301,7 +301,7 @@ def absent():
 # ---- Errors, processes, captures
 
 
-@library.claim("CP22", "behind a device fault every call raises, and nothing in the "
+@library.claim("CP22", "after a device fault every call raises, and nothing in the "
                "process recovers", alone=True)
 def fault():
     c = cupy()
@@ -339,9 +339,9 @@ def capture():
         before = float(x.get(stream=side)[0])
         graph.launch()
         side.synchronize()
-        behind = float(x.get(stream=side)[0])
-    expect((before, behind) == (0, 1), f"{before}, {behind}")
-    return "0 behind the capture, 1 behind a launch"
+        after = float(x.get(stream=side)[0])
+    expect((before, after) == (0, 1), f"{before}, {after}")
+    return "0 after the capture, 1 after a launch"
 
 
 # ---- Exchange

@@ -17,7 +17,7 @@ line for each claim, and writes a JSON of all to FILE (by default to stdout):
 0, 1 if a claim differs or failed, 77 without a GPU.
 
 The claims of a library run in one process, those that may spoil a process each in one
-of their own. A process that ends early is started again behind the claim that ended it.
+of their own. A process that ends early is started again after the claim that ended it.
 """
 
 import argparse

@@ -72,9 +72,9 @@ def gpus():
         with c.gpus[1]:
             pass
         inside = c.get_current_device().id
-    behind = c.get_current_device().id
-    expect((inside, behind) == (1, 0), f"inside {inside}, behind {behind}")
-    return "device 1 inside, 0 behind"
+    after = c.get_current_device().id
+    expect((inside, after) == (1, 0), f"inside {inside}, after {after}")
+    return "device 1 inside, 0 after"
 
 
 @library.claim("NB6", "a new thread starts on device 0, whatever select_device has "
@@ -256,7 +256,7 @@ def absent():
 # ---- Errors and processes
 
 
-@library.claim("NB20", "behind a device fault every call raises, and nothing in the "
+@library.claim("NB20", "after a device fault every call raises, and nothing in the "
                "process recovers", alone=True)
 def fault():
     c = cuda()

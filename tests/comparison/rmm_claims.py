@@ -17,7 +17,7 @@ for id, says, source in [
      HEADERS + "cuda_stream.hpp"),
     ("RM2", "cuda_stream_pool::get_stream may return one stream several times",
      TREE + "README.md"),
-    ("RM3", "memory may be used on another stream only behind an event or a wait, "
+    ("RM3", "memory may be used on another stream only after an event or a wait, "
      "and a buffer that another stream uses must not end before that use; no call "
      "marks a use", GUIDE + "stream_ordered_allocation.md"),
     ("RM4", "a stream that was passed to deallocate must not be destroyed",

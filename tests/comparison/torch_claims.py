@@ -87,7 +87,7 @@ def stream_entered_twice():
     finally:
         t.cuda.set_stream(t.cuda.default_stream())
     expect(left == stream.cuda_stream, f"current is {left:#x}")
-    return "s is current behind both"
+    return "s is current after both"
 
 
 @library.claim("PT6", "a torch.cuda.device(1) object that is entered twice leaves "
@@ -103,7 +103,7 @@ def device_entered_twice():
     finally:
         t.cuda.set_device(0)
     expect(left == 1, f"current is {left}")
-    return "device 1 is current behind both"
+    return "device 1 is current after both"
 
 
 @library.claim("PT7", "with torch.cuda.stream(s) makes the device of s current, "
@@ -114,8 +114,8 @@ def stream_of_other_device():
     with t.cuda.stream(stream):
         inside = t.cuda.current_device()
     expect((inside, t.cuda.current_device()) == (1, 0),
-           f"inside {inside}, behind {t.cuda.current_device()}")
-    return "device 1 inside, 0 behind"
+           f"inside {inside}, after {t.cuda.current_device()}")
+    return "device 1 inside, 0 after"
 
 
 @library.claim("PT33", "torch.cuda.set_stream(s) makes the device of s current too",
@@ -155,7 +155,7 @@ def new_thread():
     return "handle 0 in the thread"
 
 
-@library.claim("PT9", "asyncio tasks of one thread share the current stream: behind "
+@library.claim("PT9", "asyncio tasks of one thread share the current stream: after "
                "an await a task has another task's")
 def tasks():
     t = torch()
@@ -166,7 +166,7 @@ def tasks():
     finally:
         t.cuda.set_stream(t.cuda.default_stream())
     expect(seen == second.cuda_stream, f"the first task sees {seen:#x}")
-    return ("the first task sees the second's; behind both the thread has "
+    return ("the first task sees the second's; after both the thread has "
             + ("the first's" if left == first.cuda_stream else f"{left:#x}"))
 
 
@@ -201,7 +201,7 @@ def one_accelerator():
 # ---- Order and lifetimes
 
 
-@library.claim("PT13", "work on two streams is not ordered: a read behind a write on "
+@library.claim("PT13", "work on two streams is not ordered: a read after a write on "
                "another stream gets the old value")
 def unordered():
     t = torch()
@@ -342,7 +342,7 @@ def absent():
 # ---- Errors, processes, captures
 
 
-@library.claim("PT23", "behind a device fault every call raises, and nothing in the "
+@library.claim("PT23", "after a device fault every call raises, and nothing in the "
                "process recovers", alone=True)
 def fault():
     t = torch()
@@ -400,7 +400,7 @@ def graph():
     captured.replay()
     t.cuda.synchronize()
     expect((before, x[0].item()) == (0, 2), f"{before}, {x[0].item()}")
-    return "0 behind the capture, 2 behind two replays"
+    return "0 after the capture, 2 after two replays"
 
 
 # ---- Exchange
