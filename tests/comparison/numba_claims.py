@@ -235,15 +235,18 @@ def auto_synchronize():
     return f"the scope of {gpu.HOLD} s of work takes {seconds:.3f} s"
 
 
-@library.claim("NB18", "async_done gives an awaitable for a stream")
+@library.claim("NB18", "async_done and add_callback raise AttributeError with "
+               "cuda-bindings 13")
 def async_done():
     stream = cuda().stream()
 
     async def wait():
         await stream.async_done()
 
-    asyncio.run(wait())
-    return "awaited"
+    errors = [claims.error_of(asyncio.run, wait()),
+              claims.error_of(stream.add_callback, lambda *given: None)]
+    expect(all(isinstance(e, AttributeError) for e in errors), repr(errors))
+    return claims.named(errors[0])
 
 
 @library.claim("NB19", "streams wait for events only, cannot be queried, awaited or "
