@@ -3,41 +3,63 @@
 
 usage: pages.py PAGE FOLDER [--no-shell]; prints one JSON list: [line, result, said].
 
-  ```python       runs in the page's one namespace; a first line "# FILE.py"
-                  makes it that file's content instead
-  ```python gpu   only where the backend cuda has devices
-  ```sh           is run in FOLDER, by bash; what it returns is not looked at;
-                  with --no-shell it is to be read only
-  ```text         is what the block before it prints; "..." is anything
-  ```sh by hand   and everything else is to be read only
+  ```python           runs in the page's one namespace; a first line "# FILE.py"
+                      makes it that file's content instead
+  ```python gpu       runs only where the backend cuda has devices
+  ```python MODULE    runs only where MODULE is installed; "gpu" may stand with it
+  ```python fragment  is compiled, and not run: it uses names that are not shown
+  ```sh               is run in FOLDER, by bash; what it returns is not looked at;
+                      with --no-shell it is to be read only
+  ```text             is what the block before it prints; "..." is anything
+  ```sh by hand       and everything else is to be read only
 
 Results are "ok", "skipped" and "failed"; after a failure nothing more is run.
 """
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import traceback
 
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.M | re.S)
+CALLS_DEVRT = re.compile(r"^(?:\w+=\S+ )*devrt ", re.M)
 FILE = re.compile(r"# ([\w.]+\.py)\n")
 
 
-def blocks(text):
-    """(line, language, content) of every block that is run or compared."""
-    found = []
+def blocks(text, shell=True):
+    """(line, language, content) of every block that is run, compiled or compared."""
+    found, before_is_run = [], False
     for match in FENCE.finditer(text):
         language = match.group(1).strip()
-        if language in ("python", "python gpu", "sh", "text"):
+        is_run = language.split(" ")[0] == "python" or language == "sh" and shell
+        if is_run or language == "text" and before_is_run:
             line = text.count("\n", 0, match.start(2)) + 1
             found.append((line, language, match.group(2)))
+        before_is_run = is_run and language != "python fragment"
     return found
+
+
+def missing(language, needs, source):
+    """What a block needs and this machine lacks, or None."""
+    if language == "sh" and CALLS_DEVRT.search(source) and not shutil.which("devrt"):
+        return "needs the command devrt"
+    for need in needs:
+        if need == "gpu":
+            import devrt
+
+            if not devrt.is_available("cuda"):
+                return "needs a GPU of the backend cuda"
+        elif importlib.util.find_spec(need) is None:
+            return f"needs the module {need}"
+    return None
 
 
 def equal(wanted, got):
@@ -54,11 +76,7 @@ class Page:
         self.path = path
         self.names = {"__name__": "__main__"}
         self.output = ""
-
-    def has_gpu(self):
-        import devrt
-
-        return "cuda" in devrt.backends() and bool(devrt.devices("cuda"))
+        self.skipped = None
 
     def prepare(self):
         """numba-cuda up to 0.30 wants what NumPy has no more from 2.5 on."""
@@ -85,20 +103,30 @@ class Page:
         self.output = done.stdout + done.stderr
 
     def run(self, line, language, source):
-        if language == "python gpu" and not self.has_gpu():
-            return "skipped", "needs a GPU of the backend cuda"
+        language, *needs = language.split(" ")
+        if needs == ["fragment"]:
+            compile(source, self.path.name, "exec")
+            return "ok", ""
+        lacking = missing(language, needs, source)
+        # What a block that was skipped would print is not compared either.
+        self.skipped = lacking or (self.skipped if language == "text" else None)
+        if self.skipped:
+            return "skipped", self.skipped
+        if "gpu" in needs:
+            self.prepare()
+        if language == "python":
+            self.python(line, source)
+        elif language == "sh":
+            self.shell(source)
+        elif not equal(source, self.output):
+            return "failed", f"shown:\n{source}printed:\n{self.output}"
+        return "ok", ""
+
+    def try_to_run(self, line, language, source):
         try:
-            if language == "python gpu":
-                self.prepare()
-            if language.startswith("python"):
-                self.python(line, source)
-            elif language == "sh":
-                self.shell(source)
-            elif not equal(source, self.output):
-                return "failed", f"shown:\n{source}printed:\n{self.output}"
+            return self.run(line, language, source)
         except Exception:
             return "failed", traceback.format_exc()
-        return "ok", ""
 
 
 def main():
@@ -106,10 +134,9 @@ def main():
     os.chdir(sys.argv[2])
     sys.path.insert(0, sys.argv[2])
     page, results = Page(path), []
-    for line, language, source in blocks(path.read_text(encoding="utf-8")):
-        if language == "sh" and "--no-shell" in sys.argv:
-            continue
-        result, said = page.run(line, language, source)
+    text = path.read_text(encoding="utf-8")
+    for line, language, source in blocks(text, "--no-shell" not in sys.argv):
+        result, said = page.try_to_run(line, language, source)
         results.append([line, result, said])
         if result == "failed":
             break

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of docs/tutorials/, and README.md's in Python, as a reader would."""
+"""Every Python block of the documents, as a reader would run it: those of README.md
+and of all pages under docs/. In tutorials and how-tos the shell's blocks are run too."""
 
 import code
 import functools
@@ -18,31 +19,59 @@ pytest.importorskip("numpy")
 from pages import FILE, blocks, equal  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGES = sorted((ROOT / "docs/tutorials").glob("[0-9]*.md"))
 RUNNER = pathlib.Path(__file__).with_name("pages.py")
 
 
-def results(page, *options):
+def has_python(page):
+    return "\n```python" in page.read_text(encoding="utf-8")
+
+
+PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if has_python(page)]
+TUTORIAL = [page for page in PAGES if page.parent.name == "tutorials"]
+
+
+def options(page):
+    """How a page is run: only tutorials and how-tos show commands to type."""
+    shown = page.parent.name in ("tutorials", "how-to")
+    return () if shown else ("--no-shell",)
+
+
+def results(page):
     """{line: (result, said)} of a page that was followed in a new process."""
-    return followed(page, *options)[0]
+    return followed(page)[0]
+
+
+def uses_gpu(page):
+    return "```python gpu" in page.read_text(encoding="utf-8")
+
+
+def programs(folder):
+    """A folder for PATH with the command devrt, if the build has it."""
+    tool = os.environ.get("DEVRT_TOOL")
+    if tool:
+        (folder / "devrt").symlink_to(tool)
+    return folder
 
 
 @functools.lru_cache(maxsize=None)
-def followed(page, *options):
+def followed(page):
     """The results, and {name: text} of the pictures that it left."""
     environment = {
         **os.environ,
-        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         # An installation has it by its entry point.
         "PYTEST_PLUGINS": "devrt.testing.plugin",
     }
     for name in ("DEVRT_MTIA", "DEVRT_SIM_SEED", "PYTEST_ADDOPTS"):
         environment.pop(name, None)
-    if page.stem[0] in "124":
+    if not uses_gpu(page):
         environment["DEVRT_BACKENDS"] = "mtia"  # as page 1 says
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, \
+            tempfile.TemporaryDirectory() as commands:
+        environment["PATH"] = ":".join([
+            str(programs(pathlib.Path(commands))),
+            str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
         done = subprocess.run([sys.executable, str(RUNNER), str(page), folder,
-                               *options],
+                               *options(page)],
                               env=environment, capture_output=True, text=True,
                               timeout=300)
         pictures = {picture.name: picture.read_text(encoding="utf-8")
@@ -53,9 +82,13 @@ def followed(page, *options):
             }, pictures
 
 
+def blocks_of(page):
+    return blocks(page.read_text(encoding="utf-8"), shell=not options(page))
+
+
 def cases():
     for page in PAGES:
-        for line, language, _ in blocks(page.read_text(encoding="utf-8")):
+        for line, language, _ in blocks_of(page):
             yield pytest.param(page, line, id=f"{page.stem}:{line}:{language}")
 
 
@@ -70,14 +103,14 @@ def test_block(page, line):
 
 
 def test_there_are_four_pages_with_outputs():
-    assert [page.stem[0] for page in PAGES] == ["1", "2", "3", "4"]
-    for page in PAGES:
-        languages = [b[1] for b in blocks(page.read_text(encoding="utf-8"))]
+    assert [page.stem[0] for page in TUTORIAL] == ["1", "2", "3", "4"]
+    for page in TUTORIAL:
+        languages = [language for _, language, _ in blocks_of(page)]
         assert languages.count("text") >= 5, page.name
 
 
 def test_readme():
-    found = results(ROOT / "README.md", "--no-shell")
+    found = results(ROOT / "README.md")
     assert [result for result, _ in found.values()] == ["ok"] * 2, found
 
 
@@ -88,7 +121,7 @@ def boxes(picture):
 
 def test_pictures_are_what_the_pages_draw():
     drawn = {}
-    for page in PAGES:
+    for page in TUTORIAL:
         drawn.update(followed(page)[1])
     kept = {picture.name: picture.read_text(encoding="utf-8")
             for picture in (ROOT / "docs/tutorials").glob("*.svg")}
@@ -115,9 +148,9 @@ def typed(source):
     return "".join(said)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", [*TUTORIAL, ROOT / "README.md"], ids=lambda p: p.stem)
 def test_blocks_can_be_typed(page):
-    for line, language, source in blocks(page.read_text(encoding="utf-8")):
+    for line, language, source in blocks_of(page):
         if language.startswith("python") and not FILE.match(source):
             assert typed(source) == "", f"{page.name}:{line}"
 
