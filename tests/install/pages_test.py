@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/how-to/layers.md and docs/how-to/writing-a-backend.md followed to the letter with an
-installed tree, and the program of the front page on the backend that comes of
-it."""
+"""Pages followed to the letter with an installed tree: docs/how-to/layers.md,
+docs/how-to/writing-a-backend.md, and the tutorials in C++. Then the program of the front
+page on the backend that comes of it."""
 
 import json
 import shlex
@@ -17,13 +17,15 @@ import follow_page  # noqa: E402
 class FollowedPages(InstallTest):
 
     def follow(self, name):
-        """The folder that the page was followed in."""
+        """Follows an installed page; returns the folder that it was followed in."""
+        return self.follow_file(self.tree.path("DATADIR") / "doc/devrt" / name)
+
+    def follow_file(self, page):
         if not (self.tree.path("LIBDIR") / "libdevrt.so").exists():
             # Its programs would be told where backends and layers are.
             self.skipTest("the page counts on the shared library")
-        work = self.folder / name
+        work = self.folder / page.name
         work.mkdir()
-        page = self.tree.path("DATADIR") / "doc/devrt" / name
         # What the command writes and the page shows gives no warning.
         follow_page.follow(page, work, self.tree.environment(
             CFLAGS="-Werror", CXXFLAGS="-Werror"))
@@ -31,6 +33,11 @@ class FollowedPages(InstallTest):
 
     def test_layers(self):
         self.follow("layers.md")
+
+    def test_tutorials(self):
+        for name in ["0-first-program.md", "5-write-a-backend.md"]:
+            with self.subTest(name):
+                self.follow_file(ROOT / "docs/tutorials" / name)
 
     def test_writing_a_backend_then_a_program(self):
         work = self.follow("writing-a-backend.md")
