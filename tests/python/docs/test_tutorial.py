@@ -133,6 +133,17 @@ def test_pictures_are_what_the_pages_draw():
             f"FOLDER by {RUNNER.relative_to(ROOT)} docs/tutorials/PAGE.md FOLDER")
 
 
+def test_picture_of_the_front_page_is_what_the_demo_draws(tmp_path):
+    if "DEVRT_TOOL" not in os.environ:
+        pytest.skip("needs the command devrt")
+    environment = {k: v for k, v in os.environ.items() if k != "DEVRT_MTIA"}
+    subprocess.run([os.environ["DEVRT_TOOL"], "demo", f"--svg={tmp_path}/demo.svg"],
+                   env=environment, check=True, capture_output=True, timeout=60)
+    kept = (ROOT / "docs/pictures/demo.svg").read_text(encoding="utf-8")
+    assert kept == (tmp_path / "demo.svg").read_text(encoding="utf-8"), (
+        "build/tools/devrt demo --svg=docs/pictures/demo.svg draws the new picture")
+
+
 def typed(source):
     """What a prompt says against a block that is pasted into it."""
     console, said = code.InteractiveInterpreter(), []
