@@ -22,8 +22,6 @@ OPEN = {
     "docs/evidence/hardware.md",
     "docs/evidence/interop.md",
     "docs/evidence/seed-tests.md",
-    "docs/how-to/install.md",
-    "docs/how-to/writing-a-backend.md",
 }
 # It may end in a closing mark behind the full stop.
 SENTENCE = re.compile(r"^[`*\[(\"]*[A-Z0-9`][^\n]*?[.:?][)*`\"]*(?:\s|$)", re.S)
