@@ -190,10 +190,13 @@ void ThreadedDriver::Work() {
     jobs_.pop_front();
     RunOne(&lock, op);
     const Deferred deferred = g_machine->scheduler.TakeDeferred();
-    if (deferred.empty()) continue;
-    lock.unlock();
-    RunDeferred(deferred);
-    lock.lock();
+    if (!deferred.empty()) {
+      lock.unlock();
+      RunDeferred(deferred);
+      lock.lock();
+    }
+    // Behind the deferred calls, since Stop promises that they are over.
+    if (--running_ == 0) rest_.notify_all();
   }
 }
 
@@ -215,7 +218,6 @@ void ThreadedDriver::RunOne(Lock* lock, Op* op) {
     lock->lock();
   }
   EndOne(op, std::move(fault));
-  if (--running_ == 0) rest_.notify_all();
 }
 
 void ThreadedDriver::Spin(Lock* lock, Op* op) {

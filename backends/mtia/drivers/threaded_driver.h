@@ -63,7 +63,7 @@ class ThreadedDriver : public Driver {
   std::deque<Op*> jobs_;              // have a token, and want a worker
   uint32_t workers_ = 0;
   uint32_t idle_ = 0;     // workers without work
-  uint32_t running_ = 0;  // operations in jobs_ or at a worker
+  uint32_t running_ = 0;  // operations in jobs_ or at a worker, with its calls
   bool timer_started_ = false;
   std::condition_variable work_;   // jobs_ has grown
   std::condition_variable spin_;   // a spinning kernel has to stop early

@@ -40,7 +40,8 @@ class Driver {
   virtual void Decide(HostThread* me) = 0;
   // The time that `me` sees.
   virtual VTime Now(const HostThread* me) const = 0;
-  // Ends all work.  No body runs afterwards.
+  // Ends all work.  Afterwards no body runs, and the functions of operations
+  // are destroyed, except for a host function that does not return.
   virtual void Stop() = 0;
   // Begins after Stop, with the machine's configuration.
   virtual void Start() = 0;

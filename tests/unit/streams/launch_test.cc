@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "devrt/devrt.h"
 #include "tests/support/mtia_fixture.h"
@@ -124,6 +127,25 @@ TEST_F(LaunchTest, TheFunctionIsDestroyedOnceInEveryCase) {
     Reset("");
     EXPECT_EQ(owned.use_count(), 1);
   });
+}
+
+// A worker of threaded mode destroys the function behind the operation's end.
+TEST_F(LaunchTest, ResetWaitsForAFunctionThatIsBeingDestroyed) {
+  Reset("mode=threaded");
+  std::atomic<bool> destroyed{false};
+  {
+    std::shared_ptr<int> owned(new int, [&](int* p) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      delete p;
+      destroyed = true;
+    });
+    Stream s = NewStream();
+    ASSERT_OK(
+        Launch(s, {}, [held = std::move(owned)](const LaunchContext&) {}));
+    ASSERT_OK(s.Synchronize());
+  }
+  Reset("");
+  EXPECT_TRUE(destroyed);
 }
 
 // Overlapping kernels see each other's writes or not: the declared ranges make
