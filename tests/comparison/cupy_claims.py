@@ -39,8 +39,9 @@ def side_stream(c):
                "not")
 def blocking():
     c = cupy()
-    expect(not gpu.is_non_blocking(c.cuda.Stream().ptr), "non-blocking")
-    expect(gpu.is_non_blocking(side_stream(c).ptr), "blocking")
+    plain, side = c.cuda.Stream(), side_stream(c)
+    expect(not gpu.is_non_blocking(plain.ptr), "non-blocking")
+    expect(gpu.is_non_blocking(side.ptr), "blocking")
     return "cuStreamGetFlags says so"
 
 
@@ -146,6 +147,8 @@ def unordered():
     x, writer, reader = c.zeros(1024), side_stream(c), side_stream(c)
     with writer:
         x.fill(0)
+    with reader:  # the first use loads kernels and memory, which waits for the device
+        x.copy()[:1].get(stream=reader)
     c.cuda.runtime.deviceSynchronize()
     gpu.hold(writer.ptr)
     with writer:
@@ -167,6 +170,9 @@ def reused():
     c.get_default_memory_pool().free_all_blocks()
     side, x = side_stream(c), block(c)
     address = x.data.ptr
+    with side:  # the first use loads the kernel, which waits for the device
+        x.fill(0)
+    side.synchronize()
     gpu.hold(side.ptr)
     with side:
         x.fill(1)

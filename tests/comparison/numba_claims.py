@@ -2,6 +2,7 @@
 """What docs/coming-from/numba.md says of Numba's CUDA target, numba-cuda."""
 
 import asyncio
+import gc
 
 import claims
 import concurrency
@@ -112,6 +113,7 @@ def pending_frees():
     address = x.device_ctypes_pointer.value
     before = len(frees)
     del x
+    gc.collect()  # the array may be part of a cycle
     added = len(frees) - before
     y = c.device_array(1 << 20, "uint8")
     expect(added == 1, f"{added} pending frees more")
@@ -126,6 +128,7 @@ def free_waits():
     x = c.device_array(64 << 20, "uint8")
     frees.clear()
     del x
+    gc.collect()
     gpu.hold(handle(side))
     seconds = gpu.seconds_of(frees.clear)
     expect(seconds > 0.8 * gpu.HOLD, f"{seconds:.3f} s")
