@@ -140,49 +140,6 @@ def bad_index():
 # ---- Order and lifetimes
 
 
-@library.claim("CP10", "work on two non-blocking streams is not ordered: a read "
-               "after a write on another stream gets the old value")
-def unordered():
-    c = cupy()
-    x, writer, reader = c.zeros(1024), side_stream(c), side_stream(c)
-    with writer:
-        x.fill(0)
-    with reader:  # the first use loads kernels and memory, which waits for the device
-        x.copy()[:1].get(stream=reader)
-    c.cuda.runtime.deviceSynchronize()
-    gpu.hold(writer.ptr)
-    with writer:
-        x.fill(1)
-    with reader:
-        y = x.copy()
-        reader.synchronize()
-        value = float(y[:1].get(stream=reader)[0])
-    expect(gpu.is_busy(writer.ptr), "the write was over")
-    expect(value == 0, f"read {value}")
-    return "the read got the old value"
-
-
-@library.claim("CP11", "a freed block is handed out again while another stream still "
-               "uses it, and there is no call that marks the use")
-def reused():
-    c = cupy()
-    c.cuda.runtime.deviceSynchronize()
-    c.get_default_memory_pool().free_all_blocks()
-    side, x = side_stream(c), block(c)
-    address = x.data.ptr
-    with side:  # the first use loads the kernel, which waits for the device
-        x.fill(0)
-    side.synchronize()
-    gpu.hold(side.ptr)
-    with side:
-        x.fill(1)
-    del x
-    y = block(c)
-    expect(gpu.is_busy(side.ptr), "the side stream's work was over")
-    expect(y.data.ptr == address, "another block")
-    return "reused at once; " + claims.expect_absent(c.ndarray, ["record_stream"])
-
-
 @library.claim("CP12", "a freed block serves only requests of its stream")
 def block_of_a_stream():
     c = cupy()

@@ -2,7 +2,6 @@
 """What docs/coming-from/numba.md says of Numba's CUDA target, numba-cuda."""
 
 import asyncio
-import gc
 
 import claims
 import concurrency
@@ -101,38 +100,6 @@ def bad_index():
 
 
 # ---- Memory
-
-
-@library.claim("NB8", "memory that is freed goes to a list of pending frees, and is "
-               "not reused before it goes back to the driver")
-def pending_frees():
-    c = cuda()
-    frees = c.current_context().deallocations
-    frees.clear()
-    x = c.device_array(1 << 20, "uint8")
-    address = x.device_ctypes_pointer.value
-    before = len(frees)
-    del x
-    gc.collect()  # the array may be part of a cycle
-    added = len(frees) - before
-    y = c.device_array(1 << 20, "uint8")
-    expect(added == 1, f"{added} pending frees more")
-    expect(y.device_ctypes_pointer.value != address, "reused")
-    return "one pending free more; the next request gets other memory"
-
-
-@library.claim("NB9", "the free in the driver waits for the work of all streams")
-def free_waits():
-    c = cuda()
-    frees, side = c.current_context().deallocations, c.stream()
-    x = c.device_array(64 << 20, "uint8")
-    frees.clear()
-    del x
-    gc.collect()
-    gpu.hold(handle(side))
-    seconds = gpu.seconds_of(frees.clear)
-    expect(seconds > 0.8 * gpu.HOLD, f"{seconds:.3f} s")
-    return f"{seconds:.3f} s beside a stream that is busy for {gpu.HOLD} s"
 
 
 @library.claim("NB10", "out of memory is a CudaAPIError, which is neither a "
