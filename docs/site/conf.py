@@ -22,6 +22,7 @@ root_doc = "docs/index"
 include_patterns = ["docs/**", "*.md", "**/README.md", "tests/mutation/results.md"]
 exclude_patterns = ["docs/site/**"]
 language = "en"
+smartquotes = False  # they turn the two dashes of a flag into one long dash
 # Each header's page declares the namespace, and C's typedefs repeat their structs.
 suppress_warnings = ["duplicate_declaration.cpp"]
 nitpicky = False
@@ -33,6 +34,8 @@ breathe_projects = {"devrt": os.environ["DEVRT_SITE_DOXYGEN"]}
 breathe_default_project = "devrt"
 breathe_domain_by_extension = {"h": "cpp"}
 breathe_show_include = True
+breathe_show_define_initializer = True
+breathe_show_enumvalue_initializer = True
 cpp_id_attributes = ["DEVRT_EXPORT"]
 
 autodoc_default_options = {"members": True, "undoc-members": True}

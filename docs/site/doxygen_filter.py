@@ -10,10 +10,11 @@ declaration behind it. A comment behind code describes that code.
 import re
 import sys
 
-# A comment on lines of its own, a comment behind code, and the same for C.
-OWN = re.compile(r"^(\s*)//(?: (.*))?$")
+# A comment on lines of its own, and one behind code, in C++ and in C. A rule of dashes
+# divides a file, and describes nothing.
+OWN = re.compile(r"^(\s*)//(?: (?!-{4})(.*))?$")
 BEHIND = re.compile(r"^(\s*[^\s/#].*[;,{})])(\s+)// (.*)$")
-C_OWN = re.compile(r"^(\s*)/\* (?!-{4})(.*)$")
+C_OWN = re.compile(r"^(\s*)/\* (?!-{2})(.*)$")
 C_BEHIND = re.compile(r"^(\s*[^\s/].*?)(\s+)/\* (.*)$")
 
 
