@@ -45,6 +45,7 @@ struct HistoryOptions {
 };
 
 // Begins a new history; nullopt ends it.  Both drop the events so far.
+// HistoryOptions() begins one with the defaults, while `{}` is nullopt.
 DEVRT_EXPORT absl::Status RecordMemoryHistory(
     Device device, std::optional<HistoryOptions> options);
 

@@ -163,7 +163,9 @@ void BindStatistics(nb::module_& module) {
       nb::kw_only(), nb::arg("events") = 100000, nb::arg("stacks") = false,
       nb::arg("device") = nb::none(),
       "Starts or stops keeping the last `events` allocations and frees, with\n"
-      "the lines of the program, for snapshots.");
+      "the lines of the program, for reports and snapshots.\n\n"
+      "Each device has a history of its own.  Without `device` the call is\n"
+      "for the current device only.");
 }
 
 }  // namespace

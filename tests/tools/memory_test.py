@@ -77,6 +77,13 @@ class MemoryTest(ToolTest):
         self.assertIn("the peak of 9 MiB at 7 us", text)
         self.assertIn("most in use: 9 MiB at 7 us", page)
 
+    def test_a_file_without_history_says_how_one_begins(self):
+        # In C++ `{}` would be nullopt, which ends the history.
+        text, page = self.report(memory_snapshots.no_history())
+        for said in (text, page):
+            self.assertIn("RecordMemoryHistory(device, HistoryOptions())", said)
+            self.assertIn("devrt.record_memory_history()", said)
+
     def test_events_that_were_dropped(self):
         run = memory_snapshots.Run()
         early = run.allocate(2 << 20, ("a.cc", 1))

@@ -53,7 +53,8 @@ std::string MemoryChart(const MemoryReport& report) {
   const MemoryAnalysis& a = report.analysis;
   if (report.snapshot.events.empty()) {
     return "<p class=\"empty\">The snapshot has no history. "
-           "<code>RecordMemoryHistory(device, {})</code> begins one.</p>\n";
+           "<code>RecordMemoryHistory(device, HistoryOptions())</code> begins "
+           "one, in Python <code>devrt.record_memory_history()</code>.</p>\n";
   }
   std::string html = absl::StrFormat(
       "<div class=\"head\"><p class=\"note\">most in use: %s at %s. Drag over "

@@ -104,7 +104,8 @@ std::string MemoryText(const MemoryReport& report, bool unicode) {
       Sums(report) + Owners(a);
   if (s.events.empty()) {
     return text +
-           "\n  No history: it begins with RecordMemoryHistory(device, {}).\n";
+           "\n  No history: RecordMemoryHistory(device, HistoryOptions()) "
+           "begins one, in\n  Python devrt.record_memory_history().\n";
   }
   text +=
       absl::StrFormat("\n  In use over %s, %s; the peak of %s at %s:\n",
