@@ -28,7 +28,8 @@
 // INVALID_ARGUMENT, and the message names the place of the free.  On the
 // simulator, so does a launch with declared accesses; with
 // DEVRT_MTIA="suballocation=check" the simulator also finds kernels that reach
-// beyond the end of their block.
+// beyond the end of their block.  None of these finds a use after the block
+// was handed out again, because the address is then the new owner's.
 //
 // Captures.  While another library captures a stream into a graph, a request
 // for that stream gets memory from the stream's cache, or fails with
