@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from tree import HERE, InstallTest, MESON, PREFIX
+from tree import HERE, InstallTest, MESON, PREFIX, ROOT
 
 PROGRAM = HERE / "program"
 HOLDS = "mtia:1 holds 42\n"
@@ -201,6 +201,20 @@ class Installed(InstallTest):
                          LD_LIBRARY_PATH=str(self.tree.path("LIBDIR")))
         self.run_command(folder / "test", "test.cc", expect=2,
                          LD_LIBRARY_PATH=str(self.tree.path("LIBDIR")))
+
+    def test_the_build_tree(self):
+        """The lines of install.md for a program beside a build, which need no
+        installation; `build` is a link here."""
+        if "shared" not in self.kinds:
+            self.skipTest("the page's lines are those of the shared library")
+        page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
+        (lines,) = [block for block in re.findall(
+            r"^```sh by hand\n(.*?)^```$", page, re.M | re.S)
+            if "meson-uninstalled" in block]
+        folder = self.work_folder("build-tree")
+        (folder / "build").symlink_to(os.environ["DEVRT_BUILD"])
+        self.run_command("bash", "-ec", lines, folder=folder)
+        self.assertEqual(self.run_command(folder / "program"), HOLDS)
 
     def test_pkg_config_and_a_move(self):
         folder = self.work_folder("pkg-config")
