@@ -19,7 +19,8 @@
 //              source and does not read the target (C54).
 //   Copy       returns when the bytes have arrived if one side is host memory
 //              (C48-C50); between devices it does what CopyAsync does (C51).
-//   FillAsync  sets bytes of device memory of the stream's device (C47).
+//   FillAsync  sets bytes of memory of the stream's device, or of a device to
+//              which it has peer access (C47).
 //
 // Each function also takes a device, and then uses its current stream.
 //
@@ -27,7 +28,8 @@
 // (C59).
 //
 // INVALID_ARGUMENT: a wrong kind, ranges that leave an allocation or overlap,
-// memory of a device that the stream cannot copy, null pointers.
+// memory of a device that the stream cannot copy, null pointers.  A copy
+// between two devices takes a stream of either device.
 // Threads: any.
 
 #ifndef DEVRT_STREAMS_COPY_H_

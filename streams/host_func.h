@@ -3,8 +3,12 @@
 // Host functions: functions of the program that run in stream order.
 //
 //   DEVRT_RETURN_IF_ERROR(devrt::LaunchHostFunc(s, [&](absl::Status status) {
-//     if (status.ok()) results.Publish();
+//     if (status.ok()) results.Publish();  // `results` outlives the work of s
 //   }));
+//
+// What the function refers to must live until the function has run.  The
+// destructor of a Stream does not wait for the stream's work: code that returns
+// early with an error must call Synchronize before its variables end.
 //
 // The function runs exactly once, after all earlier work of the stream and
 // before all later work, on a thread of the backend (C41).  Its argument is OK,

@@ -12,6 +12,8 @@
 // stream order, without a call of the driver.
 //
 // Several streams.  A block belongs to the stream that it was allocated on.
+// Work of another stream waits for that stream first: earlier work there may
+// still use the memory.
 // devrt must know of work on other streams before the block is used again:
 //
 //   devrt's own operations   devrt notes CopyAsync, FillAsync and Launch with
@@ -97,7 +99,8 @@ DEVRT_EXPORT absl::Status FreeMemory(void* pointer, StreamRef stream,
 
 // Notes that `stream` uses the block that `pointer` lies in: its present work,
 // and all work that is submitted to it until the free.  The stream that the
-// block was allocated on needs no note.
+// block was allocated on needs no note.  The stream may be of another device,
+// as for a copy between devices.
 //
 // Any pointer into the block is valid, and so is its end, so that empty views
 // count (F17).  If another block begins at that end, that one is noted too.
