@@ -83,7 +83,7 @@ class EndingStreams {
     return ended;
   }
 
-  std::mutex mutex_;  // guards ending_
+  std::mutex mutex_;  // guards endings_
   std::vector<Ending> endings_;
 };
 

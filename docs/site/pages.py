@@ -47,15 +47,23 @@ def header_page(folder, header):
     return page
 
 
-def name_headers_by_path(doxygen):
-    """Names each header by its path in Doxygen's index, where Breathe looks for it: two
-    headers have the name copy.h."""
+def prepare(doxygen):
+    """Makes Doxygen's output what Breathe shows.
+
+    In the index each header has its path, since two headers have the name copy.h."""
     path = doxygen / "index.xml"
     index = xml.etree.ElementTree.parse(path)
     for compound in index.iterfind("compound[@kind='file']"):
         described = xml.etree.ElementTree.parse(doxygen / f"{compound.get('refid')}.xml")
         compound.find("name").text = described.find("compounddef/location").get("file")
     index.write(path, encoding="utf-8")
+    for path in doxygen.glob("class*.xml"):  # what is private is no reference
+        described = xml.etree.ElementTree.parse(path)
+        for compound in described.iterfind("compounddef"):
+            for section in compound.findall("sectiondef"):
+                if section.get("kind").startswith("private"):
+                    compound.remove(section)
+        described.write(path, encoding="utf-8")
     # A comment before a namespace is of one header, and each page would show it.
     for path in doxygen.glob("namespace*.xml"):
         described = xml.etree.ElementTree.parse(path)
@@ -116,7 +124,7 @@ def write_command(source, command):
 
 
 def write_all(source, doxygen, command):
-    name_headers_by_path(doxygen)
+    prepare(doxygen)
     write_headers(source)
     write_modules(source)
     write_command(source, command)

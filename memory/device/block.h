@@ -8,15 +8,13 @@
 //
 //   small  512 bytes a slot: 4,096 slots for each 2 MiB
 //   large  1 MiB a slot.  Blocks are larger than a slot, so no two begin in
-//   one;
-//          `offset` tells whether a pointer is the beginning of the block
+//          one; `offset` tells whether a pointer is the beginning of the block
 //
-// The table is a piece of address space; the kernel gives memory to a page of
-// it when a block begins there.  A slot where no block begins is kNone, so
-// interior pointers and pointers to freed blocks are told from live ones (C63).
-//  A bit for each slot says where blocks begin; that leads from an interior
-//  pointer to its
-// block (F17).
+// The table is a piece of address space.  The kernel gives memory to a page of
+// the table when a block begins there.  A slot where no block begins is kNone:
+// this tells interior pointers and pointers to freed blocks from live ones
+// (C63).  A bit for each slot says where blocks begin.  The nearest bit below an
+// interior pointer belongs to the block of that pointer (F17).
 //
 // Lock: that of the segment's BlockPool, for all members but those that never
 // change.

@@ -42,7 +42,8 @@ class PoolUses {
   PoolAnswer Add(Segment* segment, const void* pointer, StreamRef stream,
                  Timeline* timeline, bool open, bool end_counts, bool* foreign)
       DEVRT_EXCLUDES(*lock_);
-  // See AddKnownUses.  `pointer` is the beginning of a block.
+  // Adds uses that end at known points of their streams (api/known_uses.h).
+  // `pointer` is the beginning of a block.
   PoolAnswer AddPoints(Segment* segment, const void* pointer,
                        absl::Span<const StreamUse> uses) DEVRT_EXCLUDES(*lock_);
 

@@ -23,7 +23,8 @@ docs/index docs/tutorials/1-first-steps docs/how-to/writing-a-backend
 docs/concepts/architecture docs/reference/semantics docs/reference/python-api/devrt
 docs/reference/cpp/arrays_array_h docs/reference/c/backends_abi_devrt_plugin_h
 docs/reference/command-help docs/evidence/interop docs/decisions/README
-README CHANGELOG
+README CHANGELOG genindex docs/coming-from/pytorch docs/evidence/hardware
+docs/evidence/benchmarks
 """.split()
 
 

@@ -122,7 +122,7 @@ class BlockTable {
   // `offset` is of the pointer in the window.
   devrt_status Free(uint64_t offset, const devrt_call_site_v0& site);
 
-  // ---- ordered_blocks.cc: stream-ordered ones ----
+  // ---- block_table_ordered.cc: stream-ordered ones ----
   // `stream` is the stream's number.  `*id` names the block in the calls below.
   devrt_status AllocOrdered(uint32_t device, uint64_t size, uint64_t alignment,
                             uint64_t stream, const devrt_call_site_v0& site,
@@ -137,7 +137,7 @@ class BlockTable {
   // stream has failed, and a copy may still run.
   bool EndOrdered(uint64_t offset, uint64_t id, bool paint);
 
-  // ---- chunks.cc: devrt.virtual_memory ----
+  // ---- block_table_chunks.cc: devrt.virtual_memory ----
   devrt_status Reserve(uint64_t size, uint64_t alignment, void** base);
   devrt_status Release(uint64_t offset, uint64_t size);
   devrt_status CreateChunk(uint32_t device, uint64_t size, uint64_t* chunk);
