@@ -189,7 +189,7 @@ class Backend:
         _core.caching_allocator_delete(mem_ptr)
 
     def empty_cache(self) -> None:
-        """Returns unused memory of all devices to the driver.
+        """Returns unused memory of all devices of the backend to the driver.
 
         Blocks with pending work stay in the cache, even if they were freed: call
         synchronize() before to return these as well.

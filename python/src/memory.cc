@@ -188,7 +188,11 @@ void BindMemory(nb::module_& module) {
       "block is freed.");
   module.def(
       "empty_cache", &Empty, nb::arg("device") = nb::none(),
-      "Returns unused memory without pending work to the driver.\n\n"
+      "Returns a device's unused memory without pending work to the driver.\n"
+      "\n"
+      "device: None is the current one.  devrt.mtia.empty_cache() and\n"
+      "those of devrt.cuda, devrt.hip and devrt.accelerator return the memory\n"
+      "of all devices.\n\n"
       "Call devrt.synchronize() before to return blocks with pending work "
       "too.\n"
       "Ctrl-C ends the wait if a driver's free waits.  The memory is returned\n"
