@@ -7,7 +7,9 @@ usage: pages.py PAGE FOLDER [--no-shell]; prints one JSON list: [line, result, s
                       makes it that file's content instead
   ```python gpu       runs only where the backend cuda has devices
   ```python MODULE    runs only where MODULE is installed; "gpu" may stand with it
+  ```python c++       runs only where a program can be compiled against devrt
   ```python fragment  is compiled, and not run: it uses names that are not shown
+  ```cpp              is a file's content, if its first line is "// FILE.cc"
   ```sh               is run in FOLDER, by bash; what it returns is not looked at;
                       with --no-shell it is to be read only
   ```text             is what the block before it prints; "..." is anything
@@ -30,6 +32,7 @@ import sys
 import traceback
 
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.M | re.S)
+CPP_FILE = re.compile(r"// (\w+\.cc)\n")
 CALLS_DEVRT = re.compile(r"^(?:\w+=\S+ )*devrt ", re.M)
 FILE = re.compile(r"# ([\w.]+\.py)\n")
 
@@ -39,7 +42,8 @@ def blocks(text, shell=True):
     found, before_is_run = [], False
     for match in FENCE.finditer(text):
         language = match.group(1).strip()
-        is_run = language.split(" ")[0] == "python" or language == "sh" and shell
+        is_run = (language.split(" ")[0] == "python" or language == "sh" and shell
+                  or language == "cpp" and CPP_FILE.match(match.group(2)))
         if is_run or language == "text" and before_is_run:
             line = text.count("\n", 0, match.start(2)) + 1
             found.append((line, language, match.group(2)))
@@ -47,16 +51,27 @@ def blocks(text, shell=True):
     return found
 
 
+def can_compile():
+    """Returns True if there are a C++ compiler and devrt's headers."""
+    return (shutil.which("c++") is not None and shutil.which("pkg-config") is not None
+            and subprocess.run(["pkg-config", "--exists", "devrt"]).returncode == 0)
+
+
 def missing(language, needs, source):
     """What a block needs and this machine lacks, or None."""
     if language == "sh" and CALLS_DEVRT.search(source) and not shutil.which("devrt"):
         return "needs the command devrt"
+    if language == "sh" and "pkg-config" in source:
+        needs = ["c++"]
     for need in needs:
         if need == "gpu":
             import devrt
 
             if not devrt.is_available("cuda"):
                 return "needs a GPU of the backend cuda"
+        elif need == "c++":
+            if not can_compile():
+                return "needs a C++ compiler and devrt's headers"
         elif importlib.util.find_spec(need) is None:
             return f"needs the module {need}"
     return None
@@ -118,6 +133,9 @@ class Page:
             self.python(line, source)
         elif language == "sh":
             self.shell(source)
+        elif language == "cpp":
+            pathlib.Path(CPP_FILE.match(source).group(1)).write_text(
+                source, encoding="utf-8")
         elif not equal(source, self.output):
             return "failed", f"shown:\n{source}printed:\n{self.output}"
         return "ok", ""
