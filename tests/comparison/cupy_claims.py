@@ -339,16 +339,26 @@ def exported_stream():
 
 @library.claim("CP26", "the names of the table exist")
 def names():
+    import cupyx
+
     return claims.expect_names(cupy(), [
         "cuda.Device", "cuda.Device.use", "cuda.Device.synchronize",
-        "cuda.Device.mem_info", "cuda.Stream", "cuda.Stream.null", "cuda.Stream.ptds",
+        "cuda.Device.mem_info", "cuda.runtime.getDeviceCount",
+        "cuda.runtime.deviceCanAccessPeer", "cuda.runtime.deviceEnablePeerAccess",
+        "cuda.Stream", "cuda.Stream.null", "cuda.Stream.null.ptr", "cuda.Stream.ptds",
         "cuda.Stream.use", "cuda.Stream.wait_event", "cuda.Stream.record",
+        "cuda.Stream.done", "cuda.Event.done", "cuda.Stream.begin_capture",
+        "cuda.Stream.end_capture",
         "cuda.Stream.synchronize", "cuda.Stream.from_external",
         "cuda.Stream.launch_host_func", "cuda.get_current_stream", "cuda.Event",
         "cuda.get_elapsed_time", "cuda.MemoryPool", "cuda.MemoryPool.set_limit",
         "cuda.MemoryPool.free_all_blocks", "cuda.MemoryPool.used_bytes",
+        "cuda.MemoryPool.total_bytes", "cuda.MemoryPool.free_bytes",
         "cuda.MemoryAsyncPool", "cuda.PinnedMemoryPool", "cuda.alloc_pinned_memory",
+        "cuda.PinnedMemoryPool.free_all_blocks", "cuda.PinnedMemoryPool.n_free_blocks",
         "cuda.malloc_managed", "cuda.set_allocator", "cuda.using_allocator",
         "cuda.UnownedMemory", "cuda.PythonFunctionAllocator", "cuda.MemoryHook",
         "get_default_memory_pool", "get_default_pinned_memory_pool", "asarray",
-        "asnumpy", "from_dlpack", "RawKernel", "ElementwiseKernel"])
+        "asnumpy", "from_dlpack", "RawKernel", "ElementwiseKernel", "ndarray.get",
+        "ndarray.data"]) + "; cupyx: " + claims.expect_names(
+            cupyx, ["zeros_pinned", "empty_pinned"])

@@ -458,7 +458,8 @@ def names():
         "cuda.set_per_process_memory_fraction", "cuda.OutOfMemoryError",
         "Tensor.record_stream", "Tensor.pin_memory", "accelerator.set_device_index",
         "accelerator.current_stream", "accelerator.synchronize",
-        "cuda.memory.change_current_allocator", "cuda.memory._snapshot"])
+        "cuda.memory.change_current_allocator", "cuda.memory._snapshot",
+        "cuda.memory._record_memory_history", "cuda.Stream.priority_range"])
 
 
 @library.claim("PT31", "the C++ names of the table exist in torch's headers")
