@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the reference that a tool writes: one a header, one a module, one command."""
+"""The pages that a tool writes: one a header, one a module, one command, and one of the
+statements about other libraries."""
 
+import collections
+import json
 import re
 import subprocess
 import xml.etree.ElementTree
@@ -123,8 +126,30 @@ def write_command(source, command):
           "command](cli.md) explains the commands with examples.", "\n\n".join(parts))
 
 
+def write_statements(source):
+    """What docs/coming-from/ says of other libraries, and what the last run found."""
+    folder = source / "docs/coming-from"
+    run = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    tables = collections.defaultdict(list)
+    for fact in run["facts"]:
+        claim = re.sub(r"([\\`*_\[\]<>|])", r"\\\1", fact["claim"])
+        outcome = fact["outcome"]
+        if outcome == "documented":
+            outcome = f"[{outcome}]({fact['observed']})"
+        tables[fact["library"]].append(f"| {fact['id']} | {claim} | {outcome} |")
+    versions = ", ".join(f"{name} {found}" for name, found in run["versions"].items())
+    write(folder / "statements.md", "Statements about other libraries",
+          "This page lists what the pages of this folder say of other libraries, with the "
+          "outcome of the last measurement. It is for readers who met a name such as PT5: "
+          f"the run was on {run['date']}, on {run['machine']}, with {versions}. "
+          "`documented` leads to the text of the library that says so.",
+          "\n\n".join(f"## {library}\n\n| Name | Statement | Outcome |\n|---|---|---|\n"
+                      + "\n".join(rows) for library, rows in tables.items()))
+
+
 def write_all(source, doxygen, command):
     prepare(doxygen)
     write_headers(source)
     write_modules(source)
     write_command(source, command)
+    write_statements(source)

@@ -203,7 +203,8 @@ class TreeTest(unittest.TestCase):
 
     def test_links(self):
         self.write("docs/index.md", "[there](../runtime/a.h#top) "
-                                     "[elsewhere](https://example.org/x)\n")
+                                     "[elsewhere](https://example.org/x)\n"
+                                     "```cpp\n[=](const int k) {}\n```\n")
         self.assertEqual(checks.check_links(), [])
         self.write("docs/index.md", "[gone](gone.md)\n")
         self.assert_names(checks.check_links(), "docs/index.md", "gone.md")
