@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rule of docs/reference/plugin-contract.md names tests and plugins that exist."""
+"""Every rule of docs/reference/plugin-contract.md names tests and plugins that exist, and
+its lists of slots are those of devrt_slots.inc."""
 
 import pathlib
 import re
@@ -31,6 +32,12 @@ def plugins_in_tree():
     text = (ROOT / "tests/abi/plugins/README.md").read_text(encoding="utf-8")
     return {name for row in re.findall(r"^\| (`.*?`) \|", text, re.M)
             for name in re.findall(r"`(\w+)`", row)}
+
+
+def slots_in_header():
+    """(name, required, capability) of each slot of the table."""
+    text = (ROOT / "backends/abi/devrt_slots.inc").read_text(encoding="utf-8")
+    return re.findall(r"^DEVRT_SLOT\((\w+), ([01]), (?:DEVRT_CAP_)?(\w+)\)", text, re.M)
 
 
 class Contract(unittest.TestCase):
@@ -67,6 +74,27 @@ class Contract(unittest.TestCase):
                             number)
             for name in names:
                 self.assertIn(name, known, number)
+
+    def rows_of(self, heading):
+        """The rows of the table under the heading, as {first cell: names}."""
+        text = (ROOT / "docs/reference/plugin-contract.md").read_text(encoding="utf-8")
+        table = text.partition(f"| {heading} |\n|---|---|\n")[2].partition("\n\n")[0]
+        return {row.split("|")[1].strip(): re.findall(r"`(\w+)`", row)
+                for row in table.splitlines()}
+
+    def test_required_slots(self):
+        listed = [name for names in self.rows_of("Subject | Required slots").values()
+                  for name in names]
+        self.assertEqual(sorted(listed), sorted(
+            name for name, required, _ in slots_in_header() if required == "1"))
+
+    def test_slots_of_capabilities(self):
+        wanted = {}
+        for name, _, capability in slots_in_header():
+            if capability != "0":
+                wanted.setdefault(capability, []).append(name)
+        self.assertGreater(len(wanted), 5)
+        self.assertEqual(self.rows_of("Capability | Slots"), wanted)
 
 
 if __name__ == "__main__":
