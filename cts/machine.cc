@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -39,6 +40,26 @@ absl::StatusOr<Backend> LoadAndWatch(const std::string& plugin) {
   SetLogSink(nullptr);
   SetLogLevel(level);
   return backend;
+}
+
+// Tests call these functions without a look at them.  `fault` may be NULL:
+// tests that need it are unsupported then.
+absl::Status CheckProbe(const devrt_probe_v0& probe) {
+  const std::pair<const char*, bool> functions[] = {
+      {"spin", probe.spin != nullptr},
+      {"flag_create", probe.flag_create != nullptr},
+      {"flag_destroy", probe.flag_destroy != nullptr},
+      {"flag_wait", probe.flag_wait != nullptr},
+      {"flag_set", probe.flag_set != nullptr},
+      {"flag_set_async", probe.flag_set_async != nullptr}};
+  for (const auto& [name, exists] : functions) {
+    if (exists) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the table of " DEVRT_PROBE_EXTENSION " has NULL for ", name,
+        "; the backend must have the function, or not "
+        "offer the extension"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -105,6 +126,7 @@ absl::Status Machine::Look() {
   if (probe.ok()) {
     probe_ = static_cast<const devrt_probe_v0*>(probe->table);
     probe_self_ = probe->self;
+    DEVRT_RETURN_IF_ERROR(CheckProbe(*probe_));
   }
   auto simulator = Simulator::Get(backend_);
   if (!simulator.ok()) return absl::OkStatus();

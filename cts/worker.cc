@@ -67,6 +67,10 @@ Obstacle ObstacleOf(const TestCase& test, const Machine& m) {
   if ((test.flags & kNeedsProbe) != 0 && m.probe() == nullptr) {
     return {"there is no devrt.probe/0", ""};
   }
+  constexpr uint32_t kFaults = kNeedsProbe | kOwnProcess;
+  if ((test.flags & kFaults) == kFaults && m.probe()->fault == nullptr) {
+    return {"devrt.probe/0 has no fault", ""};
+  }
   if ((test.flags & kNeedsGate) != 0 && !Gate::IsPossible(m)) {
     return {"a stream cannot be held: neither devrt.probe/0 nor HOST_FUNC", ""};
   }

@@ -53,11 +53,18 @@ absl::Status Spin(StreamRef stream, uint64_t nanoseconds, CallSite site) {
 }
 
 absl::Status CommitFault(StreamRef stream, FaultForm form, CallSite site) {
-  return Enqueue(stream, "CommitFault", site,
-                 [&](const Probe& probe, const StreamTarget& t) {
-                   return probe.table->fault(probe.self, t.handle,
-                                             static_cast<uint32_t>(form));
-                 });
+  bool has_fault = true;
+  absl::Status status =
+      Enqueue(stream, "CommitFault", site,
+              [&](const Probe& probe, const StreamTarget& t) -> devrt_status {
+                has_fault = probe.table->fault != nullptr;
+                if (!has_fault) return nullptr;
+                return probe.table->fault(probe.self, t.handle,
+                                          static_cast<uint32_t>(form));
+              });
+  if (has_fault) return status;
+  return absl::UnimplementedError(
+      "CommitFault: the backend's " DEVRT_PROBE_EXTENSION " has no fault");
 }
 
 absl::StatusOr<Flag> Flag::Create(Device device) {

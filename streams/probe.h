@@ -38,6 +38,7 @@ enum class FaultForm : uint32_t {
 };
 
 // Enqueues a kernel that commits a fault: the device is lost after it.
+// UNIMPLEMENTED if the backend cannot cause faults.
 DEVRT_EXPORT absl::Status CommitFault(StreamRef stream, FaultForm form,
                                       CallSite site = CallSite::Here());
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Extension "devrt.probe/0": kernels that keep a stream busy, or fault, for
- * tests of what waits and what does not.
+ * tests of what waits and what does not.  A backend that offers it has every
+ * function but `fault`.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PROBE_H_
@@ -41,7 +42,8 @@ typedef struct devrt_probe_v0 {
   /* [any] Sets or clears the flag in stream order. */
   devrt_status (*flag_set_async)(void* self, devrt_stream stream,
                                  devrt_flag flag, uint32_t value);
-  /* [any] Enqueues a kernel that causes the fault DEVRT_FAULT_*. */
+  /* [any] Enqueues a kernel that causes the fault DEVRT_FAULT_*.  NULL: the
+   * backend cannot cause faults. */
   devrt_status (*fault)(void* self, devrt_stream stream, uint32_t form);
 } devrt_probe_v0;
 

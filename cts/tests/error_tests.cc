@@ -358,6 +358,9 @@ void LocalErrors(Test& t) {
 
 void UnknownForm(Test& t) {
   Machine& m = t.machine();
+  if (m.probe()->fault == nullptr) {
+    t.Unsupported("devrt.probe/0 has no fault");
+  }
   const RawStream s(t, t.device());
   t.Code(m.CallExtension(&devrt_probe_v0::fault, m.probe(), m.probe_self(),
                          s.handle(), uint32_t{99}),

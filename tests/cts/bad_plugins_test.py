@@ -183,6 +183,14 @@ class NotWrittenYet(SuiteTest):
             self.assertEqual(report.tests[name]["messages"],
                              [f"there is no devrt.{extension}/0"])
 
+    def test_a_probe_without_faults(self):
+        """Tests that cause faults are unsupported, and call no NULL."""
+        report = self.run_cts(plugin("probe_lacks_fault"),
+                              "--groups=error")
+        reasons = [t["messages"] for t in report.tests.values()
+                   if t["outcome"] == "unsupported"]
+        self.assertGreater(reasons.count(["devrt.probe/0 has no fault"]), 20)
+
     def test_other_failures_are_told_as_ever(self):
         """Also where a slot may answer UNIMPLEMENTED: foreign streams."""
         report = self.run_bad("null_handles", "--groups=event,identity")
@@ -222,6 +230,11 @@ class OpenAndExit(SuiteTest):
                                      "signal 11 (Segmentation fault)")
         self.assertIn("about to crash", test["log"])
         self.check_not_opened("opens_abort", "crash", "signal 6 (Aborted)")
+
+    def test_a_probe_that_lacks_a_function(self):
+        """It may lack faults, and nothing else."""
+        self.check_not_opened("probe_lacks_flag_wait", "check",
+                              "the table of devrt.probe/0 has NULL for flag_wait")
 
     def test_whatever_was_chosen(self):
         self.check_not_opened("crashes_in_open", "crash", flags=EVENTS)

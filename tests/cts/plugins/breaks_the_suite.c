@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "devrt/backends/abi/devrt_probe.h"
 #include "tests/abi/plugins/defect.h"
 
 const devrt_manifest_v0 devrt_plugin_manifest_v0 = MANIFEST(0);
@@ -138,6 +139,56 @@ static devrt_status lacks_mem_info(void* self, uint32_t device,
   return fail(self, DEVRT_UNIMPLEMENTED, "not yet, see memory.c");
 }
 
+/* Each kernel of the probe is complete at once. */
+static devrt_status spin(void* self, devrt_stream stream, uint64_t time) {
+  (void)self;
+  (void)stream;
+  (void)time;
+  return NULL;
+}
+
+static devrt_status flag_create(void* self, uint32_t device, devrt_flag* flag) {
+  (void)device;
+  *flag = self;
+  return NULL;
+}
+
+static devrt_status flag_destroy(void* self, devrt_flag flag) {
+  (void)self;
+  (void)flag;
+  return NULL;
+}
+
+static devrt_status flag_wait(void* self, devrt_stream stream, devrt_flag flag,
+                              uint64_t timeout) {
+  (void)flag;
+  return spin(self, stream, timeout);
+}
+
+static devrt_status flag_set(void* self, devrt_flag flag, uint32_t value) {
+  (void)value;
+  return flag_destroy(self, flag);
+}
+
+static devrt_status flag_set_async(void* self, devrt_stream stream,
+                                   devrt_flag flag, uint32_t value) {
+  (void)stream;
+  return flag_set(self, flag, value);
+}
+
+static const void* get_probe(void* self, const char* name) {
+  static devrt_probe_v0 probe = {.struct_size = sizeof probe,
+                                 .spin = spin,
+                                 .flag_create = flag_create,
+                                 .flag_destroy = flag_destroy,
+                                 .flag_wait = flag_wait,
+                                 .flag_set = flag_set,
+                                 .flag_set_async = flag_set_async};
+  (void)self;
+  if (is("probe_lacks_flag_wait")) probe.flag_wait = NULL;
+  return strcmp(name, DEVRT_PROBE_EXTENSION) == 0 ? &probe : NULL;
+}
+
 devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
                                   devrt_backend_v0* backend) {
   static devrt_ops_v0 ops;
@@ -154,6 +205,7 @@ devrt_status devrt_plugin_open_v0(const devrt_host_v0* host,
   if (is("answers_seven")) ops.event_query = answers_seven;
   if (is("never_idle")) ops.stream_query = never_idle;
   if (is("lacks_mem_info")) ops.mem_info = lacks_mem_info;
+  if (strncmp(PLUGIN, "probe_lacks_", 12) == 0) ops.get_extension = get_probe;
   if (is("crashes_at_exit") || is("hangs_at_exit")) atexit(at_exit);
   backend->ops = &ops;
   return NULL;
