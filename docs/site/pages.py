@@ -27,6 +27,8 @@ MODULES = {
     "devrt.hip": "The names of torch.cuda, for HIP",
     "devrt.mtia": "The names of torch.mtia",
 }
+# What the layer's helper makes of the lists of slots. Doxygen does not read those lists.
+MADE_OF_LISTS = ("DEVRT_SLOT", "DEVRT_EXTENSION", "DEVRT_EXTENSION_SLOT", "kCallNames")
 # These have classes of devrt under their own names; an index would list each twice.
 FACADES = ("devrt.accelerator", "devrt.cuda", "devrt.hip", "devrt.mtia")
 
@@ -67,6 +69,14 @@ def prepare(doxygen):
                 if section.get("kind").startswith("private"):
                     compound.remove(section)
         described.write(path, encoding="utf-8")
+    for path in (*doxygen.glob("*__helper_8h.xml"), *doxygen.glob("namespace*.xml")):
+        described = xml.etree.ElementTree.parse(path)
+        for parent in described.iter():
+            for child in list(parent):
+                if child.tag in ("memberdef", "enumvalue") and \
+                        child.findtext("name") in MADE_OF_LISTS:
+                    parent.remove(child)
+        described.write(path, encoding="utf-8")
     # A comment before a namespace is of one header, and each page would show it.
     for path in doxygen.glob("namespace*.xml"):
         described = xml.etree.ElementTree.parse(path)
@@ -90,7 +100,7 @@ def write_headers(source):
     out = source / "docs/reference/c"
     names = [header_page(out, f"backends/abi/{path.name}")
              for path in sorted((include / "backends/abi").glob("*.h"))
-             if path.name not in ("devrt_plugin_internal.h", "devrt_layer_helper.h")]
+             if path.name != "devrt_plugin_internal.h"]
     write(out / "index.md", "C: the interface of plugins",
           "These pages are the reference of the C headers that a backend or a layer is "
           "written against. [The contract](../plugin-contract.md) has the rules that no "
