@@ -236,14 +236,13 @@ class Machine:
 
     def report(self) -> str:
         """Returns text about how to repeat the last run, and what ran when."""
-        parts = [
-            f"seed: {self.seed} (--sim-seed={self.seed})",
-            f"this schedule: --sim-replay={simulator.token()}",
-        ]
+        parts = [f"this schedule: --sim-replay={simulator.token()}"]
         # A token needs the machine's number of devices, which other tests may have
         # raised.
         if len(self._all) != max(len(self.devices), DEVICES):
             parts[-1] += f" --sim-devices={len(self._all)}"
+        if self._replay is None:  # the schedule of a token has the token's seed
+            parts.insert(0, f"seed: {self.seed} (--sim-seed={self.seed})")
         deadlock = simulator.deadlock_report()
         if deadlock:
             parts.append(deadlock)
