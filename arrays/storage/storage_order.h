@@ -8,8 +8,8 @@
 //     return CopyOperands(target, dst, src);
 //   });
 //
-// The functions do not ask whether the thread is inside a host function, where
-// no operation may run: the operation has asked once.
+// No operation may run inside a host function.  The operation has asked for this
+// once.  OrderAfter, which serves programs too, asks again behind other streams.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
