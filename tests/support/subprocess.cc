@@ -12,6 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 namespace devrt::testing {
 namespace {
@@ -50,9 +53,43 @@ ProcessResult Collect(pid_t child, int fd, int seconds) {
   return result;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+// True if the kernel says that the thread sleeps.  `task` is its folder in
+// /proc.
+bool Sleeps(const std::filesystem::path& task) {
+  std::ifstream file(task / "stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');  // "tid (name) state ..."
+  return name_end == std::string::npos || line.compare(name_end, 3, ") S") == 0;
+}
+
+bool OtherThreadsSleep() {
+  const std::string self = std::to_string(gettid());
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() != self && !Sleeps(task.path())) return false;
+  }
+  return true;
+}
+
+// AddressSanitizer of GCC 12 does not hold its allocator's locks during fork.
+// If another thread allocates at that moment, the child waits for a lock that
+// no thread of it can unlock.  A sleeping thread holds no such lock.
+void WaitForOtherThreads() {
+  const auto deadline = Clock::now() + std::chrono::seconds(2);
+  while (!OtherThreadsSleep() && Clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+}
+#else
+void WaitForOtherThreads() {}
+#endif
+
 // Forks.  The child runs `child_main`, with a pipe as its output.
 ProcessResult Fork(const std::function<int()>& child_main, int seconds) {
   std::fflush(nullptr);
+  WaitForOtherThreads();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
   const pid_t child = fork();
