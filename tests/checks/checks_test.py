@@ -73,7 +73,7 @@ class TreeTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, findings[0])
 
-    def test_rooms(self):
+    def test_rooms_lower_floor_includes_no_higher_one(self):
         self.assertEqual(rooms.check_rooms(), [])
         self.write("runtime/up.cc", SPDX + '#include "devrt/streams/s.h"\n')
         self.assert_names(rooms.check_rooms(), "runtime/up.cc", "streams/s.h",
@@ -158,7 +158,7 @@ class TreeTest(unittest.TestCase):
         self.write("include/devrt/runtime/b.h", SPDX)
         self.assert_names(rooms.check_rooms(), "include/devrt/runtime/b.h", "link")
 
-    def test_orphans(self):
+    def test_orphans_are_files_that_nothing_builds(self):
         self.withdraw("streams/s.h")
         self.assertEqual(checks.check_orphans(), [])
         self.write("runtime/lost.cc", SPDX)
@@ -180,7 +180,7 @@ class TreeTest(unittest.TestCase):
         self.write("streams/s.h", SPDX + '#include "runtime/lost.h"\n')
         self.assertEqual(len(checks.check_orphans()), 2)
 
-    def test_size(self):
+    def test_size_of_sources_and_scripts_is_limited(self):
         self.assertEqual(checks.check_size(), [])
         self.write("runtime/long.cc", SPDX + "\n" * checks.MOST_LINES)
         self.assert_names(checks.check_size(), "runtime/long.cc", "501")
@@ -196,12 +196,12 @@ class TreeTest(unittest.TestCase):
             self.write(name, SPDX)
             self.assert_names(checks.check_size(), name, "needs no exception")
 
-    def test_spdx(self):
+    def test_spdx_line_is_required(self):
         self.assertEqual(checks.check_spdx(), [])
         self.write("runtime/bare.h", "int c();\n")
         self.assert_names(checks.check_spdx(), "runtime/bare.h")
 
-    def test_links(self):
+    def test_links_to_missing_files_are_found(self):
         self.write("docs/index.md", "[there](../runtime/a.h#top) "
                                      "[elsewhere](https://example.org/x)\n"
                                      "```cpp\n[=](const int k) {}\n```\n")
@@ -209,7 +209,7 @@ class TreeTest(unittest.TestCase):
         self.write("docs/index.md", "[gone](gone.md)\n")
         self.assert_names(checks.check_links(), "docs/index.md", "gone.md")
 
-    def test_citations(self):
+    def test_citations_of_what_does_not_exist_are_found(self):
         self.write("docs/reference/semantics.md",
                    "## 2. Errors\n\n### 2.4 When\n\n#### C7 Order\n\n| F5 | x |\n")
         self.write("docs/reference/exchange-rules.md", "**E8** A use.\n\n**E9** Another.\n")
@@ -259,7 +259,7 @@ class TreeTest(unittest.TestCase):
         self.write("docs/reference/exchange-rules.md", "**E8** A use.\n\n**E8** Another.\n")
         self.assert_names(citations.check_citations(), "E8", "more than once")
 
-    def test_waits(self):
+    def test_waits_need_a_row_on_the_page(self):
         head = "| File | Waits for | Ends because |\n|---|---|---|\n"
         self.write("docs/concepts/waits.md", head)
         self.assertEqual(checks.check_waits(), [])
@@ -277,7 +277,7 @@ class TreeTest(unittest.TestCase):
         self.write("python/devrt/_wait.py", "while True:\n    pass\n")
         self.assert_names(checks.check_waits(), "python/devrt/_wait.py")
 
-    def test_format(self):
+    def test_format_is_checked_and_fixed(self):
         try:
             checks.clang_format()
         except checks.Skipped as reason:
@@ -288,7 +288,7 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(checks.check_format(fix=True), [])
         self.assertEqual(checks.check_format(fix=False), [])
 
-    def test_guards(self):
+    def test_guards_follow_the_path(self):
         good = ("#ifndef DEVRT_RUNTIME_INTERNAL_B_H_\n"
                 "#define DEVRT_RUNTIME_INTERNAL_B_H_\n"
                 "#endif  // DEVRT_RUNTIME_INTERNAL_B_H_\n")
@@ -305,7 +305,7 @@ class TreeTest(unittest.TestCase):
             "// DEVRT_RUNTIME_INTERNAL_B_H_", "// DEVRT_RUNTIME_B_H_"))
         self.assert_names(checks.check_guards(), "runtime/internal/b.h", "#endif")
 
-    def test_headers(self):
+    def test_headers_that_do_not_compile_alone_are_found(self):
         compiler = [headers_alone.default_compiler()]
         self.assertEqual(headers_alone.public_headers(), PUBLIC)
         self.assertEqual(
@@ -335,7 +335,7 @@ class TreeTest(unittest.TestCase):
         subprocess.run([headers_alone.default_compiler(), "-shared", "-fPIC",
                         "-o", library, self.root / "x.cc"], check=True)
 
-    def test_exports(self):
+    def test_exports_are_compared_with_the_lists(self):
         if not shutil.which("nm"):
             self.skipTest("binutils is missing")
         build = self.root / "build"
@@ -399,7 +399,7 @@ class CommandTest(unittest.TestCase):
 
 class CountTest(unittest.TestCase):
 
-    def test_verdicts(self):
+    def test_verdicts_are_counted(self):
         verdicts = ["OK", "EXPECTEDFAIL", "SKIP", "FAIL", "TIMEOUT",
                     "UNEXPECTEDPASS", "ERROR", "INTERRUPT", "SOMETHINGNEW"]
         lines = ['{"result": "%s"}\n' % verdict for verdict in verdicts]

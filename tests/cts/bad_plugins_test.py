@@ -32,20 +32,20 @@ class InACall(SuiteTest):
         self.assertRegex(test["calls"][-1],
                          r"^event_create\(\d+, \d+\) has not returned$")
 
-    def test_crash(self):
+    def test_crash_is_reported_with_its_signal(self):
         test = self.check_once("crashes_in_call", "crash", "the process ended",
                                "signal 11 (Segmentation fault)")
         self.check_calls(test)
         # Written without a newline, and without a core file.
         self.assertEqual(test["log"], "about to crash, core limit 0")
 
-    def test_hang(self):
+    def test_hang_ends_at_the_timeout(self):
         test = self.check_once("hangs_in_call", "hang",
                                "it did not end within 2 s")
         self.check_calls(test)
         self.assertGreaterEqual(test["seconds"], 2)
 
-    def test_exit(self):
+    def test_exit_is_reported_with_its_code(self):
         test = self.check_once("exits_in_call", "exit", "exit code 0")
         self.check_calls(test)
 

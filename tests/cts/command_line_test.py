@@ -20,14 +20,14 @@ class Usage(SuiteTest):
     def check_mtia(self, *flags, texts):
         return self.check_wrong(f"--plugin={MTIA}", *flags, texts=texts)
 
-    def test_plugin(self):
+    def test_missing_plugin(self):
         self.check_wrong(texts=["--plugin=FILE is missing"])
         self.check_wrong("--plugin=x.so",
                          texts=[f"{self.folder}/x.so: no such file"])
         self.check_wrong("--plugin=/no/such.so",
                          texts=["/no/such.so: no such file"])
 
-    def test_devices(self):
+    def test_wrong_devices(self):
         self.check_mtia("--device=7", texts=[
             'device 7 does not exist: backend "mtia" has 2, 0 to 1'])
         self.check_mtia("--device=0,0", texts=["device 0 is given twice"])
@@ -41,11 +41,11 @@ class Usage(SuiteTest):
         self.check_mtia("--items=C9999", texts=['no test shows "C9999"'])
         self.check_mtia("--seeds=1", texts=['did you mean "--seed"?'])
 
-    def test_numbers(self):
+    def test_wrong_numbers(self):
         for flag in ["--seed", "--programs", "--timeout"]:
             self.check_mtia(f"{flag}=x", texts=[flag, 'not "x"'])
 
-    def test_reports(self):
+    def test_wrong_reports(self):
         self.check_mtia("--report=xml:x", texts=["json:FILE or junit:FILE"])
         self.check_mtia("--report=json", texts=["json:FILE or junit:FILE"])
         self.check_mtia("--report=json:/no/where", texts=[
@@ -77,7 +77,7 @@ class Usage(SuiteTest):
         self.assertEqual(len(report.json["devices"]), 1)
         self.assertIn("mtia:1", report.json["devices"][0])
 
-    def test_json(self):
+    def test_json_says_whether_all_passed(self):
         report = self.run_json("cts", f"--plugin={MTIA}", *EVENTS)
         self.assertTrue(report["passed"])
         report = self.run_json("cts", f"--plugin={plugin('null_handles')}",
@@ -87,12 +87,12 @@ class Usage(SuiteTest):
 
 class Texts(SuiteTest):
 
-    def test_help(self):
+    def test_help_names_the_exit_codes(self):
         text = self.run_tool("cts", "--help").stdout
         self.assert_narrow(text)
         self.assertIn("77: nothing ran", text)
 
-    def test_list(self):
+    def test_list_has_every_test_and_its_promise(self):
         text = self.run_tool("cts", "--list").stdout
         self.assert_narrow(text)
         tests = self.run_json("cts", "--list")["tests"]
@@ -109,7 +109,7 @@ class Texts(SuiteTest):
         self.assertEqual(re.findall(r"(?m)^(\w+)$", text), groups)
         self.assertEqual(len({t["name"] for t in tests}), len(tests))
 
-    def test_statement(self):
+    def test_statement_has_the_run_and_its_result(self):
         report = self.run_cts(MTIA, *EVENTS, "--seed=7")
         for text in ["Conformance statement: PASSED", "mtia", "seed          7",
                      report.json["sha256"], "event_timing"]:
@@ -171,7 +171,7 @@ class Interrupted(SuiteTest):
             self.wait_for_end_of(worker)
             (self.folder / "pids").unlink()
 
-    def test_killed(self):
+    def test_killed_supervisor_leaves_no_worker(self):
         """No worker outlives a supervisor that could do nothing more."""
         run, worker = self.start()
         run.kill()

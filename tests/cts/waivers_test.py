@@ -33,12 +33,12 @@ class Files(SuiteTest):
                              f"waivers:1:1: no test has {item} as its first "
                              "item; waive the tests that fail by their names")
 
-    def test_duplicate(self):
+    def test_duplicate_line_is_refused(self):
         self.check_wrong(b"%s unsupported a\n%s expected_failure b\n" %
                          ((ITEM.encode(),) * 2),
                          f"waivers:2:1: {ITEM} stands in line 1 already")
 
-    def test_syntax(self):
+    def test_wrong_syntax_is_refused_with_its_place(self):
         item = ITEM.encode()
         self.check_wrong(item + b"  xfail why\n",
                          f"waivers:1:{len(ITEM) + 3}: expected unsupported or "
@@ -52,7 +52,7 @@ class Files(SuiteTest):
         self.check_wrong(b"load.opens expected_failure later\n",
                          "waivers:1:1: load.opens cannot be waived")
 
-    def test_unreadable(self):
+    def test_unreadable_file_is_named(self):
         for path, reason in [("no/such", "No such file or directory"),
                              (".", "Is a directory")]:
             self.assert_wrong_usage(
@@ -113,7 +113,7 @@ class Runs(SuiteTest):
         self.assertEqual(report.names("unexpected_pass"), passed)
         self.assertIn("Conformance statement: FAILED", report.text)
 
-    def test_unsupported(self):
+    def test_unsupported_item_is_not_run(self):
         """Its tests do not even run, or they would crash."""
         report = self.run_waived("crashes_in_call",
                                  f"{ITEM} unsupported never\n",

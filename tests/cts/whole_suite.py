@@ -14,7 +14,7 @@ MODE = sys.argv.pop()
 
 class Whole(SuiteTest):
 
-    def test_passes(self):
+    def test_every_test_passes_or_is_skipped(self):
         threads = MODE == "stream_threads"
         report = self.run_cts(
             plugin(MODE) if threads else MTIA, "--timeout=120",

@@ -51,7 +51,7 @@ class ErrorsTest(unittest.TestCase):
 
     maxDiff = None
 
-    def test_codes(self):
+    def test_codes_on_the_page_are_those_of_the_header(self):
         header = read("backends/abi/devrt_plugin.h")
         declared = {(number, name) for name, number in re.findall(
             r"#define DEVRT_(\w+) \(\(devrt_code\)(\d+)\)", header)}
@@ -60,7 +60,7 @@ class ErrorsTest(unittest.TestCase):
         self.assertEqual(listed, declared)
         self.assertGreater(len(declared), 14)
 
-    def test_flags(self):
+    def test_flags_on_the_page_are_those_of_the_header(self):
         header = read("backends/abi/devrt_plugin.h")
         listed = {name for row in rows("three flags beside") for name in
                   names(row[0])}

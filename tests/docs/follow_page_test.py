@@ -45,10 +45,10 @@ class FollowPage(unittest.TestCase):
             return follow_page.follow(folder / "page.md", folder,
                                       dict(os.environ))
 
-    def test_good(self):
+    def test_good_page_is_followed(self):
         self.assertEqual(self.follow(GOOD), 5)
 
-    def test_wrong(self):
+    def test_wrong_pages_fail_with_the_reason(self):
         for old, new, message in [
                 ("hello there\n", "hello nobody\n", "not in the output"),
                 ("// one\n//", "// two\n//", "2 lines have 'two'"),

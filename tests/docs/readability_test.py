@@ -97,7 +97,7 @@ def complaints(page, text):
 
 class ReadabilityTest(unittest.TestCase):
 
-    def test_pages(self):
+    def test_every_page_is_readable(self):
         pages = sorted((ROOT / "docs").rglob("*.md"))
         self.assertGreater(len(pages), 40)
         found = []
@@ -136,7 +136,7 @@ class ReadabilityTest(unittest.TestCase):
                 self.assertEqual(complaints("a.md", text),
                                  ["a.md: no sentence follows the title"])
 
-    def test_words(self):
+    def test_words_are_counted_without_markup(self):
         self.assertEqual(count_words("a - b [c d](e/f.md#g) `h`"), 5)
 
 

@@ -87,7 +87,7 @@ class HipMachines(MachineTest):
         self.assertEqual(hip["device_count"], 2)
         self.assertIn("hip:1 fake HIP device", text)
 
-    def test_versions(self):
+    def test_every_known_version_works(self):
         for major in MAJORS:
             with self.subTest(major=major):
                 folder = self.library_as(f"libamdhip64.so.{major}")
@@ -216,7 +216,7 @@ class LostDevice(MachineTest):
         self.assertEqual(lines["later"], "OK")
         self.assertEqual(lines["free"], "OK")
 
-    def test_lost(self):
+    def test_lost_device_is_quarantined(self):
         for code, name, status in [(719, "LaunchFailure", "INTERNAL"),
                                    (999, "Unknown", "UNKNOWN")]:
             result, lines = self.run_lost(

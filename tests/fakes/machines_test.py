@@ -169,7 +169,7 @@ class LostDevice(unittest.TestCase):
         self.assertIn("CUDA_ERROR_UNKNOWN", lines["first"])
         self.assertEqual(lines["later"], "OK")
 
-    def test_lost(self):
+    def test_lost_device_is_quarantined(self):
         for code, name, status in [(46, "DEVICE_UNAVAILABLE", "UNAVAILABLE"),
                                    (719, "LAUNCH_FAILED", "INTERNAL"),
                                    (999, "UNKNOWN", "UNKNOWN")]:

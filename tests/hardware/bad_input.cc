@@ -145,7 +145,7 @@ TEST_F(BadInput, MoreMemoryThanThereIs) {
   EXPECT_EQ(Must(first->GetMemoryInfo()).free_bytes, before.free_bytes);
 }
 
-TEST_F(BadInput, Peers) {
+TEST_F(BadInput, PeerAccessToItselfAndTwice) {
   EXPECT_FALSE(Must(CanAccessPeer(*first, *first)));
   EXPECT_FALSE(EnablePeerAccess(*first, *first).ok());
   if (!HasTwo()) return;

@@ -79,18 +79,18 @@ TEST_F(Environment, SomeDevices) {
   }
 }
 
-TEST_F(Environment, Reordered) {
+TEST_F(Environment, VisibleDevicesReorderAndHide) {
   if (uuids.size() < 2) GTEST_SKIP() << "takes two devices";
   EXPECT_EQ(View("devrt", {{"CUDA_VISIBLE_DEVICES", "1,0"}}),
             uuids[1] + "\n" + uuids[0] + "\n");
   EXPECT_EQ(View("devrt", {{"CUDA_VISIBLE_DEVICES", "1"}}), uuids[1] + "\n");
 }
 
-TEST_F(Environment, Doubles) {
+TEST_F(Environment, ADeviceThatIsNamedTwice) {
   for (const char* value : {"0,0", "0,1,0", "1,1"}) ExpectAgreement(value);
 }
 
-TEST_F(Environment, Uuids) {
+TEST_F(Environment, UuidsAndTheirPrefixes) {
   ExpectAgreement("GPU-");
   ExpectAgreement("GPU-00000000-0000-0000-0000-000000000000");
   ExpectAgreement("MIG-00000000-0000-0000-0000-000000000000");

@@ -60,7 +60,7 @@ class GpuCheck(unittest.TestCase):
         text = self.check("--prebuilt", BUILD, expect=NOTHING_THERE)
         self.assertIn("there is no NVIDIA GPU", text)
 
-    def test_usage(self):
+    def test_wrong_usage(self):
         self.assertIn("everything",
                       self.check("--skip", "everything", expect=USAGE))
         self.check("--build=a", "--prebuilt=b", expect=USAGE)
@@ -104,7 +104,7 @@ class GpuCheck(unittest.TestCase):
         self.assertGreater(found["parts"]["soak"]["figures"]["rounds"], 0)
         self.assertEqual(found["parts"]["soak"]["partial"], "2 s of 600")
 
-    def test_conformance(self):
+    def test_conformance_result_has_commit_and_counts(self):
         text, found = self.result_of(["conformance"], "--commit=0123abc-dirty",
                                      expect=PASSED)
         self.assertRegex(text, r"(?m)^conformance +passed .* 0 failed")

@@ -73,7 +73,7 @@ TEST_F(MemoryResources, AFailureIsInjected) {
   ExpectServes(*failing, stream);
 }
 
-TEST_F(MemoryResources, Raw) {
+TEST_F(MemoryResources, RawResourceServesRequests) {
   const Stream stream = NewStream();
   ExpectServes(*RawResource(dev()), stream);
 }

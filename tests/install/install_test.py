@@ -138,7 +138,7 @@ class Installed(InstallTest):
         self.write_readme_program(folder / "main.cc")
         return folder
 
-    def test_meson(self):
+    def test_meson_project_builds_and_runs(self):
         folder = self.work_folder("meson", "meson.build", "meson_options.txt",
                                   "conformance.cc")
         kinds = [f"-D{kind}={str(kind in self.kinds).lower()}"
@@ -149,7 +149,7 @@ class Installed(InstallTest):
             self.assert_works(folder / "build" / f"program_{kind}", kind)
             self.assert_tests(folder / "build" / f"conformance_{kind}", kind)
 
-    def test_cmake(self):
+    def test_cmake_project_builds_and_runs(self):
         self.need("cmake")
         folder = self.work_folder("cmake", "CMakeLists.txt", "conformance.cc")
         *launcher, compiler = shlex.split(os.environ["DEVRT_CXX"])

@@ -31,10 +31,10 @@ class FollowedPages(InstallTest):
             CFLAGS="-Werror", CXXFLAGS="-Werror"))
         return work
 
-    def test_layers(self):
+    def test_page_of_layers_can_be_followed(self):
         self.follow("layers.md")
 
-    def test_tutorials(self):
+    def test_tutorials_can_be_followed(self):
         for name in ["0-first-program.md", "5-write-a-backend.md"]:
             with self.subTest(name):
                 self.follow_file(ROOT / "docs/tutorials" / name)

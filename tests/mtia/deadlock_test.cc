@@ -108,7 +108,7 @@ TEST_F(Deadlock, TheCycleIsPrinted) {
   OK(ops().device_sync(self(), 0));
 }
 
-TEST_F(Deadlock, Polling) {
+TEST_F(Deadlock, PollingForBlockedWorkEndsWithAnError) {
   devrt_stream s = NewStream();
   devrt_flag flag = NewFlag();
   Hold(s, flag);

@@ -204,7 +204,7 @@ TEST_F(Faults, UseAfterFree) {
   ExpectSticky(ops().stream_sync(self(), s));
 }
 
-TEST_F(Faults, Assertion) {
+TEST_F(Faults, FailedAssertionNamesConditionAndKernel) {
   devrt_stream s = NewStream();
   Launch(
       s,
@@ -218,7 +218,7 @@ TEST_F(Faults, Assertion) {
   EXPECT_THAT(r.text, HasSubstr("loop"));
 }
 
-TEST_F(Faults, Injected) {
+TEST_F(Faults, InjectedFaultsHitTheChosenCallKernelAndDevice) {
   devrt_sim_fault_v1 fault = {};
   fault.struct_size = sizeof fault;
   fault.kind = DEVRT_SIM_FAULT_API;

@@ -78,7 +78,7 @@ TEST_F(RefusedWait, FullQueue) {
 
 // A free that would wait for ever frees nothing and says so.
 // C64
-TEST_F(RefusedWait, Frees) {
+TEST_F(RefusedWait, FreesThatWouldWaitForEverFreeNothing) {
   for (const std::string mode : kModes) {
     SCOPED_TRACE(mode);
     Reset("watchdog=20ms,raw_free_syncs=yes" + mode);

@@ -75,7 +75,7 @@ def test_own_streams_are_not_adopted():
     assert allocated() == before
 
 
-def test_rmm():
+def test_rmm_callbacks_allocate_and_free():
     alloc, free = interop.rmm_callbacks("mtia:0")
     s = devrt.Stream("mtia:0")
     before = allocated()
@@ -311,7 +311,7 @@ def numba_manager(monkeypatch):
     return manager
 
 
-def test_numba(numba_manager):
+def test_numba_manager_answers_numbas_calls(numba_manager):
     """The calls that Numba makes."""
     manager = numba_manager
     assert interop._numba_memory_manager is manager

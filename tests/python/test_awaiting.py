@@ -26,7 +26,7 @@ by_itself = pytest.mark.skipif(
 
 
 @by_itself
-def test_await(pair):
+def test_await_of_streams_and_events(pair):
     async def main():
         s = devrt.Stream(pair[0])
         spin(1, s)

@@ -42,7 +42,7 @@ def test_what_was_found_and_what_can_be_used(run_program, package):
         done.stdout + done.stderr)
 
 
-def test_peers(two):
+def test_peer_access_is_enabled_once(two):
     assert devrt.can_access_peer(two[0], two[1]) is True
     assert devrt.can_access_peer(two[0], two[0]) is False
     devrt.enable_peer_access(two[0], two[1])
@@ -54,7 +54,7 @@ def test_peers(two):
         devrt.disable_peer_access(two[0], two[1])
 
 
-def test_loading(two):
+def test_loading_a_plugin_again_names_its_backend(two):
     path = devrt.backend_info("mtia")["path"]
     assert devrt.load_backend(path) == "mtia"
     assert devrt.load_backend(pathlib.Path(path)) == "mtia"

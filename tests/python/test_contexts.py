@@ -82,7 +82,7 @@ def test_stream_function(two):
         devrt.stream(3)
 
 
-def test_decorators(two):
+def test_devices_and_streams_are_decorators(two):
     @two[1]
     def where(x, *, y):
         "What it says."

@@ -79,7 +79,7 @@ def test_max_version_of_a_wrong_type(x, asked):
 
 
 # E48
-def test_struct(x):
+def test_struct_has_the_members_of_the_array(x):
     for asked in (None, V1):
         tensor = stubs.tensor_of(x.__dlpack__(max_version=asked)).tensor
         assert (tensor.device.type, tensor.device.id) == x.__dlpack_device__()
@@ -106,7 +106,7 @@ def test_zero_size_has_no_address():
         assert tensor.strides  # not null for ndim > 0
 
 
-def test_0d():
+def test_array_without_axes_has_ndim_0():
     e = devrt.zeros((), "float32", device="cpu")
     assert stubs.tensor_of(e.__dlpack__(max_version=V1)).tensor.ndim == 0
 
@@ -208,7 +208,7 @@ def test_stream_of_a_wrong_type(x, stream):
 
 
 # E2
-def test_keywords(x):
+def test_keywords_and_their_types_are_checked(x):
     with pytest.raises(TypeError):
         x.__dlpack__(1)
     with pytest.raises(TypeError):

@@ -170,7 +170,7 @@ def test_byte_offset():
 
 
 # E61
-def test_flags():
+def test_read_only_flag_is_kept():
     x, _ = take(flags=stubs.READ_ONLY)
     assert x.read_only
     with pytest.raises(ValueError):

@@ -124,7 +124,7 @@ def test_the_work_stream_of_managed_memory_is_the_current_one():
         api.work_stream(13, 77)
 
 
-def test_pairs(x, pinned):
+def test_dlpack_device_of_device_and_pinned_memory(x, pinned):
     assert x.__dlpack_device__() == (2, 0)
     assert pinned.__dlpack_device__() == (3, 0)
     other = devrt.array(values(), device=f"cuda:{last()}")
@@ -135,7 +135,7 @@ def test_pairs(x, pinned):
 
 
 @pytest.mark.parametrize("stream", [None, -1, 1, 2])
-def test_streams(x, pinned, stream):
+def test_legal_streams_are_accepted(x, pinned, stream):
     for a in (x, pinned):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -248,7 +248,7 @@ def test_zero_as_an_error_comes_before_any_effect(run_program):
     assert ended.stdout == "True 0\n" * 2 + "False\n", ended.stderr
 
 
-def test_strict(run_program):
+def test_strict_setting_refuses_stream_0(run_program):
     ended = run_program(
         """
         import devrt

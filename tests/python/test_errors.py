@@ -24,7 +24,7 @@ BASES = {
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_hierarchy(name):
+def test_errors_have_their_base_classes(name):
     for base in BASES[name]:
         assert issubclass(getattr(devrt, name), base)
     assert getattr(devrt, name).__module__ == "devrt"
@@ -36,7 +36,7 @@ def caught(call, *arguments, **keywords):
     return info.value
 
 
-def test_attributes():
+def test_errors_have_attributes():
     error = caught(devrt.device, "mtia:7")
     assert type(error) is devrt.InvalidArgumentError
     assert (error.code, error.native_code, error.name, error.device, error.sticky) == (
@@ -117,7 +117,7 @@ def test_they_travel_between_processes():
     (lambda: devrt.load_backend("relative.so"), ValueError, "relative.so"),
     (lambda: devrt.load_backend("/no/such/file.so"), RuntimeError, "/no/such/file.so"),
 ])
-def test_texts(call, base, text):
+def test_errors_have_their_types_and_texts(call, base, text):
     with pytest.raises(base) as info:
         call()
     assert text in str(info.value)

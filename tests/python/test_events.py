@@ -177,7 +177,7 @@ def test_many_events_come_and_go():
     assert devrt.mtia.simulator.stats()["created_events"] - before < 500
 
 
-def test_interprocess():
+def test_interprocess_handle_is_checked():
     e = devrt.Event("mtia:0", interprocess=True)
     try:
         handle = e.ipc_handle()

@@ -32,7 +32,7 @@ def test_functions_are_of_their_module():
         assert of._name is None, function
 
 
-def test_devices(two):
+def test_devices_of_the_facade(two):
     assert devrt.mtia.is_available() and devrt.mtia.device_count() == 2
     with devrt.mtia.device(1):
         assert devrt.mtia.current_device() == 1
@@ -70,7 +70,7 @@ def test_devices_of_other_libraries(name):
             ask(name)
 
 
-def test_streams(two):
+def test_streams_of_the_facade(two):
     s = devrt.mtia.Stream(1, priority=-1)
     assert isinstance(s, devrt.Stream) and s.device is two[1]
     rebuilt = devrt.mtia.Stream(stream_id=s.stream_id, device_index=s.device_index,
@@ -114,7 +114,7 @@ def test_streams_of_another_backend_are_refused(module, two):
         assert devrt.current_stream() is s
 
 
-def test_memory():
+def test_memory_of_the_facade():
     free, total = devrt.mtia.mem_get_info()
     assert 0 < free < total
     pointer = devrt.mtia.caching_allocator_alloc(1, device=1)
@@ -205,7 +205,7 @@ def test_deprecated_names_of_torch_accelerator(two):
         assert devrt.accelerator.current_device_index() == 0
 
 
-def test_accelerator(two):
+def test_accelerator_sets_the_current_device(two):
     assert devrt.accelerator.current_accelerator() is two[0]
     assert devrt.accelerator.current_accelerator(check_available=True) is two[0]
     for device in ("mtia:1", two[1]):

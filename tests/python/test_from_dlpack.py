@@ -32,7 +32,7 @@ def test_no_protocol():
             devrt.from_dlpack(thing)
 
 
-def test_arguments():
+def test_arguments_of_a_wrong_type_are_refused():
     with pytest.raises(TypeError):
         devrt.from_dlpack()
     with pytest.raises(TypeError):

@@ -101,7 +101,7 @@ def test_one_that_asks_for_an_earlier_one():
     assert s.launch_host_func(lambda: earlier.result() + 1).result(timeout=30) == 8
 
 
-def test_await():
+def test_await_of_a_host_function_gives_its_result():
     async def main():
         s = devrt.Stream()
         spin(1, s)

@@ -218,7 +218,7 @@ def test_versions_of_the_thread():
     assert set_version(None) == 2
 
 
-def test_ready(x):
+def test_ready_waits_for_an_array(x):
     a = devrt.Stream("mtia:0")
     with a:
         devrt._core._spin(SPIN, a)

@@ -136,7 +136,7 @@ def test_a_mark_holds_a_block_back(two):
         devrt.caching_allocator_delete(p)
 
 
-def test_fraction(two):
+def test_memory_fraction_limits_the_process(two):
     default = devrt.get_per_process_memory_fraction()
     try:
         for fraction in (0.0, 1.0, 0.1234567890123, 0.5):
@@ -155,7 +155,7 @@ def test_fraction(two):
         devrt.set_per_process_memory_fraction(default)
 
 
-def test_pinned(two):
+def test_pinned_memory_is_cached_and_counted(two):
     devrt.synchronize(two[0])
     devrt.empty_host_cache("mtia")  # of tests before
     before = devrt.host_memory_stats("mtia")
@@ -190,7 +190,7 @@ def test_host_registration(two):
     assert info.value.code == "NOT_FOUND"
 
 
-def test_settings():
+def test_allocator_settings_are_set_and_read():
     text = devrt.allocator_settings()
     try:
         devrt.set_allocator_settings("pinned_use_cuda_host_register:True")

@@ -147,7 +147,7 @@ def test_fork_after_use(run_program):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing(tmp_path, method):
+def test_multiprocessing_pools_work_with_each_method(tmp_path, method):
     import os
     import subprocess
     import sys

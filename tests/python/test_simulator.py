@@ -309,7 +309,7 @@ def test_seeds_and_replay():
         simulator.replay("dvs1:nonsense")
 
 
-def test_faults():
+def test_injected_faults_become_errors():
     simulator.inject_fault("api", where="stream_create", native_code=2)
     with pytest.raises(devrt.OutOfMemoryError) as info:
         for _ in range(100):

@@ -68,7 +68,7 @@ def test_query_and_synchronize(two):
 
 
 # C8, C10
-def test_blocking(two):
+def test_blocking_stream_waits_for_the_default_stream(two):
     gate = Flag()
     gate.wait_on(devrt.default_stream())
     free, bound = devrt.Stream(), devrt.Stream(blocking=True)
@@ -200,7 +200,7 @@ def test_per_thread_default_stream(two):
     assert others[0] != own.id
 
 
-def test_pool(two):
+def test_pool_hands_out_its_streams_in_turn(two):
     pool = devrt.StreamPool(two[1], 3, priority=-1)
     streams = [pool.next() for _ in range(6)]
     assert streams[:3] == streams[3:] and len(set(streams)) == 3

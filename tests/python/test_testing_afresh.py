@@ -95,13 +95,13 @@ def test_allocators_begin_afresh(run_pytest):
             devrt.set_per_process_memory_fraction(0.5, device)
             devrt.set_allocator_settings("max_split_size_mb:64")
 
-        def test_runs(sim):
+        def test_changes_memory_settings(sim):
             sim.explore(body)
 
         def test_the_next(sim):
             look(sim.devices[1])
 
-        def test_outside():
+        def test_outside_is_as_before():
             assert devrt.get_per_process_memory_fraction("mtia:1") == 1.0
         """
     )
@@ -113,11 +113,11 @@ import devrt, pytest
 from devrt.testing import spin
 
 @pytest.mark.sim(devices=4)
-def test_four(sim):
+def test_needs_four_devices(sim):
     pass
 
 @pytest.mark.sim({mark})
-def test_race(sim):
+def test_race_of_two_streams(sim):
     def body():
         a, b = devrt.Stream(sim.devices[0]), devrt.Stream(sim.devices[0])
         spin(1, a)
@@ -145,7 +145,7 @@ def test_tokens_of_other_machines(run_pytest, mark):
     without.stdout.fnmatch_lines(["*--sim-replay wants the token of this test*"])
 
 
-def test_errors():
+def test_replay_error_is_an_error_of_devrt():
     assert issubclass(_machine.ReplayError, devrt.Error)
     assert _machine.ReplayError("x").code == "FAILED_PRECONDITION"
 
@@ -166,7 +166,7 @@ def test_host_functions_that_never_return(run_pytest):
             threading.Event().wait(seconds)
 
         @pytest.mark.sim(runs=1)
-        def test_stuck(sim, monkeypatch):
+        def test_stuck_host_function(sim, monkeypatch):
             monkeypatch.setattr(_host_thread, "wait_until_left", wait_until_left)
             stream = devrt.Stream(sim.devices[0])
             stream.launch_host_func(threading.Event().wait)

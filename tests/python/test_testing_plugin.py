@@ -23,7 +23,7 @@ import devrt
 from devrt.testing import spin
 
 @pytest.mark.sim({mark})
-def test_order(sim):
+def test_order_of_two_streams(sim):
     def body():
         a, b = devrt.Stream(sim.devices[0]), devrt.Stream(sim.devices[0])
         x, y = devrt.Event(), devrt.Event()
@@ -79,16 +79,16 @@ def test_settings_and_devices(run_pytest):
         import pytest, devrt
 
         @pytest.mark.sim(devices=4, memory="64MiB", seed=9)
-        def test_four(sim):
+        def test_four_devices(sim):
             assert len(sim.devices) == 4 and sim.seed == 9
             assert devrt.get_device_properties(sim.devices[3]).total_memory == 64 << 20
 
         @pytest.mark.sim(devices=1)
-        def test_one(sim):
+        def test_one_device(sim):
             assert [d.name for d in sim.devices] == ["mtia:0"]
             assert devrt.get_device_properties().total_memory == 256 << 20
 
-        def test_default(sim):
+        def test_default_devices(sim):
             assert len(sim.devices) == 2
         """
     ).assert_outcomes(passed=3)
@@ -100,10 +100,10 @@ def test_what_an_earlier_test_left(run_pytest):
         import devrt
         left = []
 
-        def test_leaves(sim):
+        def test_leaves_a_stream(sim):
             left.append(devrt.Stream())
 
-        def test_next(sim):
+        def test_comes_next(sim):
             pass
         """
     )
@@ -130,7 +130,7 @@ def test_fixtures_that_fail_say_how_to_repeat(run_pytest, phase):
             yield
             raise RuntimeError("on purpose")
 
-        def test_broken(broken):
+        def test_fixture_is_broken(broken):
             pass
         """, "--sim-seed=6")
     result.assert_outcomes(errors=1, passed=int(phase == "teardown"))
@@ -160,11 +160,11 @@ def test_what_a_failed_test_held_is_gone(run_pytest):
                 raise ValueError(s) from error
             fails(depth - 1)
 
-        def test_fails(sim):
+        def test_fails_with_an_array(sim):
             s, x = devrt.Stream(), devrt.zeros(3)
             assert False
 
-        def test_next(sim):
+        def test_comes_next(sim):
             assert devrt.zeros(3).tolist() == [0, 0, 0]
 
         @pytest.mark.sim(runs=3)
@@ -172,10 +172,10 @@ def test_what_a_failed_test_held_is_gone(run_pytest):
             sim.explore(lambda: fails(2))
 
         @pytest.mark.sim(runs=3)
-        def test_explores(sim):
+        def test_explores_after_a_failure(sim):
             sim.explore(lambda: devrt.zeros(3).tolist())
 
-        def test_raises(sim):
+        def test_raises_and_catches(sim):
             x = devrt.zeros(3)
             with pytest.raises(ValueError):
                 fails(0)
@@ -198,10 +198,10 @@ def test_what_a_run_left_current(run_pytest):
             devrt.ones(3).tolist()
 
         @pytest.mark.sim(runs=5)
-        def test_explores(sim):
+        def test_explores_a_body_that_sets_streams(sim):
             sim.explore(lambda: leaves(sim))
 
-        def test_next(sim):
+        def test_comes_next(sim):
             leaves(sim)
 
         def test_without_the_machine():
@@ -261,7 +261,7 @@ def test_what_is_current_on_a_lost_device(run_pytest):
         from devrt.testing import commit_fault
 
         @pytest.mark.sim(runs=3)
-        def test_lost(sim):
+        def test_lost_devices(sim):
             def body():
                 for device in sim.devices:
                     devrt.set_stream(devrt.Stream(device))
@@ -271,7 +271,7 @@ def test_what_is_current_on_a_lost_device(run_pytest):
                         devrt.synchronize()
             sim.explore(body)
 
-        def test_next(sim):
+        def test_comes_next(sim):
             assert devrt.ones(3).tolist() == [1, 1, 1]
             simulator.reset()
             assert devrt.ones(3).tolist() == [1, 1, 1]
@@ -298,7 +298,7 @@ MIXED = """
         assert x.query()
 
     @pytest.mark.sim(runs=60)
-    def test_mixed(sim):
+    def test_mixed_runs(sim):
         for _ in range(20):
             devrt.zeros(5, device=sim.devices[1]).tolist()
         sim.explore(lambda: devrt.zeros(5).tolist())
@@ -346,7 +346,7 @@ def test_a_token_is_of_the_last_run(run_pytest):
         from devrt.mtia import simulator
 
         @pytest.mark.sim(runs=3)
-        def test_caught(sim):
+        def test_caught_failure_of_a_run(sim):
             def fails():
                 devrt.ones(3).tolist()
                 assert False
@@ -384,7 +384,7 @@ def test_bodies_that_would_run_later(sim, body):
         sim.explore(body)
 
 
-def test_bodies(sim):
+def test_bodies_are_functions_that_run_at_once(sim):
     with pytest.raises(TypeError, match="body must be a function, not int"):
         sim.explore(3)
     ran = []
@@ -406,7 +406,7 @@ def test_a_mark_that_runs_nothing(run_pytest, mark):
         import pytest
 
         @pytest.mark.sim({mark})
-        def test_none(sim):
+        def test_explores_nothing(sim):
             sim.explore(lambda: None)
         """
     )
@@ -438,7 +438,7 @@ def test_more_devices_than_there_are(run_pytest, monkeypatch):
         import pytest
 
         @pytest.mark.sim(devices=3)
-        def test_three(sim):
+        def test_wants_three_devices(sim):
             pass
         """
     )
@@ -479,7 +479,7 @@ def test_progress_reaches_the_terminal(pytester):
         """
         from devrt.testing import _machine
 
-        def test_it(sim):
+        def test_explores_twice(sim):
             _machine._SILENT_SECONDS = _machine._STEP_SECONDS = 0
             sim.runs = 2
             sim.explore(lambda: None)

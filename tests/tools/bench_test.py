@@ -78,7 +78,7 @@ class Bench(ToolTest):
         self.assertIsNone(rows["threads_16_mixed"]["met"])
         self.assertIn("36 MiB", rows["threads_16_mixed"]["note"])
 
-    def test_text(self):
+    def test_bench_text_has_targets_and_verdicts(self):
         text = self.run_tool("bench", "memory", "--quick").stdout
         self.assertIn("mtia:0", text)
         self.assertRegex(text, r"(?m)^  512 B, allocate and free +\S+ ns +"

@@ -112,13 +112,13 @@ class Usage(ToolTest):
         self.assert_wrong_usage(["list", "--json=yes"],
                                 "--json takes no value")
 
-    def test_numbers(self):
+    def test_wrong_numbers(self):
         for value in ["0", "-1", "1.5", "4MiB", "", " 4", "99999999999999999999"]:
             self.assert_wrong_usage(["demo", f"--size={value}"], "--size")
         self.assert_wrong_usage(["demo", "--devices=0"], "from 1 to 64",
                                 'not "0"')
 
-    def test_choices(self):
+    def test_wrong_choices(self):
         self.assert_wrong_usage(["demo", "--times=event"],
                                 "auto, simulator, events or host",
                                 'did you mean "events"?')

@@ -27,7 +27,7 @@ class Picture(ToolTest):
         self.assertIn(str(path.resolve()), result.stdout)
         ElementTree.parse(path)
 
-    def test_none(self):
+    def test_no_file_is_written_without_a_place(self):
         self.run_tool("demo", "--size=1", "--svg=-")
         self.run_tool("demo", "--size=1", "--svg", "-", "--trace", "-")
         report = self.run_json("demo", "--size=1")

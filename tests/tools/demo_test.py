@@ -98,7 +98,7 @@ class Demo(ToolTest):
                     sorted(operations[index[name, chunk]]["waits_for"]),
                     expected, f"{name} of chunk {chunk}")
 
-    def test_overlaps(self):
+    def test_copies_and_kernels_overlap(self):
         report = self.run_json("demo")
         self.assertGreater(report["overlap"], 1.5)
         self.assertAlmostEqual(report["overlap"],

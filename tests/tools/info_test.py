@@ -24,7 +24,7 @@ class Info(ToolTest):
         self.assertEqual(self.run_tool("info", "mtia").stdout,
                          self.run_tool("info", "mtia:0").stdout)
 
-    def test_json(self):
+    def test_json_has_every_device(self):
         report = self.run_json("info", DEVRT_MTIA="devices=3,memory=64MiB")
         self.assertEqual([device["device"] for device in report["devices"]],
                          ["mtia:0", "mtia:1", "mtia:2"])

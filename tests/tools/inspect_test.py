@@ -125,7 +125,7 @@ class Huge(ToolTest):
 
 class Good(ToolTest):
 
-    def test_text(self):
+    def test_text_has_the_manifest_and_the_rules(self):
         result = self.run_tool("inspect", PLUGIN)
         for text in [r"^  backend +mtia ", r"^  capabilities +.*host_func",
                      r"^  machine +\S", r"^  SHA-256 +[0-9a-f]{64}$",
@@ -136,7 +136,7 @@ class Good(ToolTest):
         self.assertEqual(result.stderr, "")
         self.assert_narrow(result.stdout.split("What a plugin must be")[0])
 
-    def test_json(self):
+    def test_json_has_the_manifest_and_the_rules(self):
         report = self.run_json("inspect", PLUGIN)
         self.assertEqual(report["manifest"]["backend"], "mtia")
         self.assertIn("host_func", report["manifest"]["capabilities"])
@@ -160,7 +160,7 @@ class Good(ToolTest):
         report = self.run_json("inspect", "x.so", expect=FAILURE)
         self.assertEqual(first_broken(report), "bundled")
 
-    def test_layers(self):
+    def test_layers_are_inspected_too(self):
         layer = plugin("layer_one_slot")
         report = self.run_json("inspect", layer)
         self.assertEqual(report["kind"], "layer")
@@ -250,7 +250,7 @@ class Untrusted(ToolTest):
         self.assertEqual(first_broken(report), "path")
         self.assertIn("Permission denied", result.stderr)
 
-    def test_usage(self):
+    def test_wrong_usage(self):
         self.assert_wrong_usage(["inspect"], "which FILE")
         self.assert_wrong_usage(["inspect", ""], "which FILE")
         self.assert_wrong_usage(["inspect", "a", "b"], "unexpected argument")

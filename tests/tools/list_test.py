@@ -16,7 +16,7 @@ def backend(report, name):
 
 class List(ToolTest):
 
-    def test_text(self):
+    def test_text_has_backends_devices_and_files(self):
         result = self.run_tool("list")
         self.assertRegex(result.stdout, r"(?m)^  mtia +2 ")
         self.assertRegex(result.stdout, r"(?m)^  mtia:0 ")
@@ -24,7 +24,7 @@ class List(ToolTest):
         self.assertRegex(result.stdout, r"(?m)^  loaded .*libdevrt_mtia\.so$")
         self.assertEqual(result.stderr, "")
 
-    def test_json(self):
+    def test_json_has_backends_devices_and_files(self):
         report = self.run_json("list", DEVRT_MTIA="devices=3,memory=64MiB")
         mtia = backend(report, "mtia")
         self.assertTrue(mtia["usable"])

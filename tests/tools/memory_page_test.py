@@ -107,7 +107,7 @@ class MemoryPage(ToolTest):
         self.assertEqual(first, "layers.cc:91, 12 KiB")
         self.assertEqual(second, "layers.cc:91, 12.5 KiB")
 
-    def test_zoom(self):
+    def test_zoom_shows_fewer_events(self):
         everything, dragged, out, keys, back = self.see(
             memory_snapshots.training(),
             'return events()', 'drag("#chart", 0.4, 0.5); return events()',

@@ -52,7 +52,7 @@ class MemoryTest(ToolTest):
                              "run.html").stdout
         return text, (self.folder / "run.html").read_text(encoding="utf-8")
 
-    def test_sums(self):
+    def test_report_sums_bytes_and_blocks(self):
         run = memory_snapshots.Run("mtia:1", 256 << 20)
         run.allocate(1000, ("/src/a.cc", 7))
         kept = run.allocate(3 << 20, ("/src/b.cc", 8))
@@ -156,7 +156,7 @@ class MemoryTest(ToolTest):
         text, page = self.report(run.snapshot())
         self.assertNotIn("\x1b", text + page)
 
-    def test_torch(self):
+    def test_torch_pickle_is_written(self):
         run = memory_snapshots.Run()
         run.allocate(4 << 20, ("a.cc", 1))
         out = self.run_tool("memory", self.write(run.snapshot()),
@@ -167,7 +167,7 @@ class MemoryTest(ToolTest):
         self.assertEqual([e["action"] for e in data["device_traces"][0]],
                          ["segment_alloc", "alloc"])
 
-    def test_ascii(self):
+    def test_ascii_output_in_the_c_locale(self):
         run = memory_snapshots.Run()
         run.allocate(4 << 20, ("a.cc", 1))
         out = self.run_tool("memory", self.write(run.snapshot()),

@@ -63,7 +63,7 @@ class NewBackend(ToolTest):
                 missing, {"template/*.cc", "template/c/*.c"}
                 if slot in optional else set(), slot)
 
-    def test_names(self):
+    def test_wrong_names(self):
         for name, text in [("", "empty"), ("x" * 32, "31 are the most"),
                            ("Acme", 'how about "acme"?'),
                            ("my-chip", 'how about "my_chip"?'),

@@ -142,7 +142,7 @@ TEST(MachineLinks, PcieFromTheNearestToTheFarthest) {
   EXPECT_EQ(machine.PlaceOf("").numa_node, -1);
 }
 
-TEST(MachineLinks, Xgmi) {
+TEST(MachineLinks, XgmiIsReadFromSysfs) {
   Sysfs sysfs;
   const std::string nodes = "class/kfd/kfd/topology/nodes/";
   sysfs.Write(nodes + "0/properties", "cpu_cores_count 8\nlocation_id 0\n");
@@ -158,7 +158,7 @@ TEST(MachineLinks, Xgmi) {
             LinkKind::kUnknown);  // only what the kernel says
 }
 
-TEST(MachineLinks, Nvlink) {
+TEST(MachineLinks, NvlinkIsReadFromNvml) {
   const MachineLinks machine("/nowhere");
   ASSERT_TRUE(machine.sees_nvlink());  // tests/tools/fake_nvml
   EXPECT_EQ(machine.Between("0000:01:00.0", "0000:02:00.0"), LinkKind::kNvlink);
@@ -175,7 +175,7 @@ TEST(MachineLinks, AMachineThatTellsNothing) {
             LinkKind::kUnknown);
 }
 
-TEST(Text, Quantities) {
+TEST(Text, BytesAndTimesHaveUnits) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(1023), "1023 B");
   EXPECT_EQ(FormatBytes(1024), "1 KiB");

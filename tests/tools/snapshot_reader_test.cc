@@ -123,7 +123,7 @@ TEST(SnapshotReaderTest, DeepNesting) {
 }
 
 // One change to a good snapshot, and what the error says about it.
-TEST(SnapshotReaderTest, Damaged) {
+TEST(SnapshotReaderTest, ErrorSaysWhereTheSnapshotIsWrong) {
   const std::string good = R"({"schema": "devrt.memory/1",
 "sites": [{"file": "a.cc", "line": 3, "frames": ["0x1"]}],
 "segments": [{"address": "0x1000", "size": 1024, "stream": 0, "pool": "small",

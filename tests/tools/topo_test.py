@@ -28,17 +28,17 @@ class Topo(ToolTest):
             self.assertEqual(self.cells(text), {"mtia:0": ["-", "SIM"],
                                                 "mtia:1": ["SIM", "-"]})
 
-    def test_ring(self):
+    def test_links_of_a_ring(self):
         text = self.run_tool("topo", DEVRT_MTIA="devices=4,peers=ring").stdout
         self.assertEqual(self.cells(text)["mtia:0"], ["-", "SIM", "no", "SIM"])
         self.assert_narrow(text)
 
-    def test_none(self):
+    def test_no_links_without_peers(self):
         text = self.run_tool("topo", "--try", DEVRT_MTIA="peers=none").stdout
         self.assertEqual(self.cells(text), {"mtia:0": ["-", "no"],
                                             "mtia:1": ["no", "-"]})
 
-    def test_json(self):
+    def test_json_has_every_link(self):
         links = self.run_json("topo")["links"]
         self.assertEqual([(link["device"], link["peer"]) for link in links],
                          [("mtia:0", "mtia:1"), ("mtia:1", "mtia:0")])

@@ -79,7 +79,7 @@ class TraceTest(ToolTest):
         return (json.loads(result.stdout), self.check(trace, one_clock),
                 result)
 
-    def test_demo(self):
+    def test_demo_is_traced_with_its_times(self):
         report, events, result = self.demo()
         self.assertTrue(report["verified"])
         self.assertIn("arrows in", result.stderr)
@@ -255,7 +255,7 @@ class TraceTest(ToolTest):
         self.assertEqual(trace["otherData"]["lost"], lost)
         self.assertIn(f"lost: {lost} operations with more than", result.stderr)
 
-    def test_threaded(self):
+    def test_threaded_demo_is_traced(self):
         self.demo(DEVRT_MTIA="mode=threaded")
 
     def test_the_exit_code_is_the_programs(self):
@@ -308,7 +308,7 @@ class TraceTest(ToolTest):
         self.assertEqual(result.stdout, "")
         self.assertIn("/nowhere/t.json cannot be written", result.stderr)
 
-    def test_pipes(self):
+    def test_trace_is_written_to_pipes(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         result = self.run_tool("trace", "-o", str(pipe), "--", "sh", "-c",
@@ -443,7 +443,7 @@ class TraceTest(ToolTest):
         self.assertIn("no trace: ", result.stderr)
         self.assertIn("no room for it on the disk", result.stderr)
 
-    def test_usage(self):
+    def test_wrong_usage(self):
         self.run_tool("trace", expect=USAGE)
         self.run_tool("trace", "--from=x", "--", "ls", expect=USAGE)
 

@@ -102,7 +102,7 @@ TEST_F(CopyTest, AnyDeviceCurrent) {
   }
 }
 
-TEST_F(CopyTest, Refusals) {
+TEST_F(CopyTest, RefusedCopiesAndFillsTouchNothing) {
   const Array x = Filled(dev(), 1);
   EXPECT_STATUS(x.AsReadOnly().CopyFrom(x), kInvalidArgument, "read-only");
   EXPECT_STATUS(x.AsReadOnly().Fill(1), kInvalidArgument, "read-only");

@@ -135,13 +135,13 @@ TEST(GeometryTest, AxesCountFromBothEnds) {
                 "shape () has no axes");
 }
 
-TEST(ShapeTest, Text) {
+TEST(ShapeTest, TextIsAPythonTuple) {
   EXPECT_EQ(ShapeText({}), "()");
   EXPECT_EQ(ShapeText({4}), "(4,)");
   EXPECT_EQ(ShapeText({2, -3}), "(2, -3)");
 }
 
-TEST(ShapeTest, Broadcast) {
+TEST(ShapeTest, ShapesBroadcastFromTheLastAxis) {
   EXPECT_THAT(BroadcastShapes({2, 1}, {3}), IsOkAndHolds(Dims{2, 3}));
   EXPECT_THAT(BroadcastShapes({3}, {2, 1}), IsOkAndHolds(Dims{2, 3}));
   EXPECT_THAT(BroadcastShapes({}, {2}), IsOkAndHolds(Dims{2}));

@@ -51,7 +51,7 @@ TEST(ViewsTest, WhatAnArrayIs) {
   EXPECT_EQ(Numbered({}).size(), 1);
 }
 
-TEST(ViewsTest, Slices) {
+TEST(ViewsTest, SliceAxisGivesShapeStridesAndBegin) {
   const Array x = Numbered({4, 6});
   const Array odd = Must(x.SliceAxis(1, {1, std::nullopt, 2}));
   EXPECT_EQ(odd.shape(), DimSpan({4, 3}));
@@ -72,7 +72,7 @@ TEST(ViewsTest, Slices) {
                 "SliceAxis: axis 0 does not exist: shape () has no axes");
 }
 
-TEST(ViewsTest, Indices) {
+TEST(ViewsTest, IndexTakesNegativeIndicesAndChecksTheRange) {
   const Array x = Numbered({4, 6});
   const Array row = Must(x.Index(0, -1));
   EXPECT_EQ(row.shape(), DimSpan({6}));
@@ -88,7 +88,7 @@ TEST(ViewsTest, Indices) {
   EXPECT_STATUS(one.Index(0, 0), kInvalidArgument, "does not exist");
 }
 
-TEST(ViewsTest, Permutations) {
+TEST(ViewsTest, PermuteMovesAxesAndChecksThem) {
   const Array x = Numbered({2, 3, 4});
   EXPECT_EQ(Must(x.Permute({2, 0, 1})).shape(), DimSpan({4, 2, 3}));
   EXPECT_EQ(Must(x.Permute({2, 0, 1})).strides(), DimSpan({4, 48, 16}));
@@ -101,7 +101,7 @@ TEST(ViewsTest, Permutations) {
   EXPECT_STATUS(x.Permute({0, 1, 3}), kInvalidArgument, "axis 3");
 }
 
-TEST(ViewsTest, Reshapes) {
+TEST(ViewsTest, ReshapeNeverCopies) {
   const Array x = Numbered({4, 6});
   EXPECT_EQ(Must(x.Reshape({2, -1, 3})).shape(), DimSpan({2, 4, 3}));
   EXPECT_EQ(Must(x.Reshape({24})).strides(), DimSpan({4}));
@@ -146,7 +146,7 @@ TEST(ViewsTest, AxesOfExtentOne) {
                 "axis 0 of shape (4, 1, 6) has the extent 4");
 }
 
-TEST(ViewsTest, Broadcasts) {
+TEST(ViewsTest, BroadcastToGivesStridesOfZero) {
   const Array x = Numbered({4, 1});
   const Array wide = Must(x.BroadcastTo({2, 4, 3}));
   EXPECT_EQ(wide.strides(), DimSpan({0, 4, 0}));

@@ -57,7 +57,7 @@ class Equality : public ArraysTest {
   }
 };
 
-TEST_F(Equality, Values) {
+TEST_F(Equality, ComparesValuesAcrossDTypes) {
   Expect(true, Of<float>({1, 2, 3}), Of<float>({1, 2, 3}));
   Expect(false, Of<float>({1, 2, 3}), Of<float>({1, 2, 4}));
   Expect(true, Of<int16_t>({1, -2}), Of<double>({1, -2}));
@@ -69,7 +69,7 @@ TEST_F(Equality, NaNIsUnequalToAll) {
   Expect(false, nan, nan);
 }
 
-TEST_F(Equality, Shapes) {
+TEST_F(Equality, OtherShapesAreUnequal) {
   const Array a = Of<float>({1, 2, 3, 4});
   Expect(false, a, Must(a.Reshape({2, 2})));
   Expect(false, a, Must(a.SliceAxis(0, Slice{0, 3})));

@@ -115,7 +115,7 @@ TEST_F(Refusals, OperationsThatADTypeDoesNotHave) {
   EXPECT_STATUS(Sum(truth, to_bool), kUnimplemented, "use Any or All");
 }
 
-TEST_F(Refusals, Axes) {
+TEST_F(Refusals, MissingAndRepeatedAxes) {
   const Array x = Ones({2, 3});
   const auto over = [&](std::vector<int> axes) {
     ReduceOptions options;

@@ -54,7 +54,7 @@ absl::Status Export(const Array& x, std::optional<int64_t> stream) {
 }
 
 // E1
-TEST(CudaExchange, Pairs) {
+TEST(CudaExchange, DLPackDeviceOfEachPlace) {
   Alone([] {
     const auto type = [](const Place& place) {
       return DLPackDevice(place).device_type;

@@ -99,7 +99,7 @@ TEST(FakePools, LiveInStreamOrder) {
   });
 }
 
-TEST(FakePools, Refuse) {
+TEST(FakePools, RefuseWrongSizesPointersAndContexts) {
   Alone([] {
     Begin();
     const CUmemoryPool pool = NewPool();

@@ -43,7 +43,7 @@ class HostileTest : public ResourceTest {
   }
 };
 
-TEST_F(HostileTest, Exceptions) {
+TEST_F(HostileTest, ExceptionsBecomeErrors) {
   const auto throwing = [](auto thrower) {
     return std::make_shared<Scripted>(
         dev(), [=](const MemoryRequest&) -> absl::StatusOr<void*> {
@@ -91,7 +91,7 @@ TEST_F(HostileTest, WhatIsNotAligned) {
                 "not aligned to 512 bytes as asked for");
 }
 
-TEST_F(HostileTest, Overlaps) {
+TEST_F(HostileTest, BlocksThatOverlapALiveBlockAreRefused) {
   const auto r = Gives({Address(4096), Address(4096), Address(4096 + 256),
                         Address(4096 - 256), Address(4096 - 1024),
                         Address(4096 + 512), Address(4096 - 512)});

@@ -253,7 +253,7 @@ TEST_F(BufferTest, OutlivesItsStream) {
   EXPECT_EQ(log.Count(), 0);
 }
 
-TEST_F(BufferTest, Empty) {
+TEST_F(BufferTest, EmptyBufferHasNoStreamAndNoData) {
   Buffer none;
   EXPECT_STATUS(none.SetStream(stream()), kInvalidArgument, "empty");
   EXPECT_STATUS(none.RecordUse(stream()), kInvalidArgument, "empty");

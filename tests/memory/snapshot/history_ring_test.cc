@@ -49,7 +49,7 @@ TEST(HistoryRingTest, SitesOnceEach) {
   EXPECT_TRUE(s.sites[0].frames.empty());
 }
 
-TEST(HistoryRingTest, Stacks) {
+TEST(HistoryRingTest, SitesHaveAtMost32Frames) {
   HistoryRing ring;
   ASSERT_TRUE(ring.Start({10, true}).ok());
   const uint64_t site = ring.Site({"a.cc", 1});
@@ -92,7 +92,7 @@ TEST(HistoryRingTest, SizesThatAreRefused) {
 }
 
 // For ThreadSanitizer, and no number is given twice or left out.
-TEST(HistoryRingTest, Threads) {
+TEST(HistoryRingTest, EventsOfThreadsHaveConsecutiveNumbers) {
   HistoryRing ring;
   ASSERT_TRUE(ring.Start({100'000, false}).ok());
   std::vector<std::thread> threads;

@@ -48,7 +48,7 @@ def test_dtypes_that_are_not_given_are_numpys():
 
 @pytest.mark.parametrize("args", [
     (5,), (2, 7), (7, 2), (7, 2, -2), (0,), (1, 2, 0.25), (2.5,), (-3, 3, 2)])
-def test_arange(place, args):
+def test_arange_gives_numpys_values(place, args):
     same(devrt.arange(*args, **place), np.arange(*args))
 
 
@@ -68,7 +68,7 @@ def test_arange_with_a_dtype():
         devrt.arange("5")
 
 
-def test_like(place):
+def test_like_functions_take_place_and_shape(place):
     x = devrt.empty((3, 2), "int8", **place)
     for made, value in [(devrt.zeros_like(x), 0), (devrt.ones_like(x), 1),
                         (devrt.full_like(x, 7), 7)]:

@@ -25,7 +25,7 @@ def on_host(request):
 
 # E62
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_memoryview(on_host, host, dtype):
+def test_memoryview_shares_the_memory(on_host, host, dtype):
     a = host((2, 3), dtype)
     x = devrt.array(a, **on_host)
     m = memoryview(x)
@@ -141,7 +141,7 @@ def test_pinned_memory_is_waited_for(two):
 # ---- NumPy's dispatch (E63) --------------------------------------------------
 
 
-def test_ufuncs(host):
+def test_ufuncs_of_numpy_take_arrays(host):
     a, b = host((2, 3)), host((2, 3))
     x, y = devrt.array(a), devrt.array(b)
     for name in ("add", "subtract", "multiply", "maximum", "minimum", "equal",
@@ -160,7 +160,7 @@ def test_ufuncs(host):
     same(np.maximum.reduce(x, axis=1, keepdims=True), a.max(1, keepdims=True))
 
 
-def test_functions(host):
+def test_functions_of_numpy_take_arrays(host):
     a = host((2, 3))
     x = devrt.array(a)
     for name in ("sum", "prod", "min", "max", "mean", "any", "all"):

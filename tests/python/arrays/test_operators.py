@@ -63,7 +63,7 @@ def test_numbers_on_either_side(host, number):
             np.testing.assert_allclose(made.numpy(), expected, rtol=1e-6)
 
 
-def test_unary(host):
+def test_unary_operators_are_as_numpys(host):
     a = host((2, 3), "int32")
     x = devrt.array(a)
     same(-x, -a)

@@ -72,7 +72,7 @@ def test_while_the_main_thread_is_blocked(end):
     assert Owner.alive == 0
 
 
-def test_buffers():
+def test_buffers_end_with_their_arrays():
     """Of memory that an array shares through the buffer protocol."""
     class Watched(bytearray):
         pass

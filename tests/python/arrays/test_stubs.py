@@ -30,7 +30,7 @@ def names_in(body):
 
 
 @pytest.mark.parametrize("name", ["Array", "DType"])
-def test_classes(name):
+def test_classes_have_the_names_of_their_stubs(name):
     (stub,) = [n for n in STUBS.body
                if isinstance(n, ast.ClassDef) and n.name == name]
     there = set(vars(getattr(devrt, name))) - IMPLICIT

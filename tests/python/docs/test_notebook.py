@@ -30,7 +30,7 @@ def outputs():
     return json.loads(done.stdout)
 
 
-def test_texts(outputs):
+def test_notebook_prints_its_texts(outputs):
     assert [cell["text"] for cell in outputs] == [
         "mtia:0 - devrt mtia simulator 256 MiB\n"
         "mtia:1 - devrt mtia simulator 256 MiB\n",
@@ -49,7 +49,7 @@ def test_texts(outputs):
     ]
 
 
-def test_pictures(outputs):
+def test_notebook_draws_its_pictures(outputs):
     boxes = [collections.Counter(BOX.findall(cell["picture"]))
              for cell in outputs if cell["picture"]]
     step = {"copy H2D": 6, "spin": 6, "elementwise fill": 6,

@@ -29,7 +29,7 @@ def defaults():
                               for setting in allocators.split(","))}
 
 
-def test_defaults():
+def test_defaults_are_on_the_page():
     listed = dict(ROW.findall(PAGE.read_text(encoding="utf-8")))
     found = defaults()
     assert len(found) > 40

@@ -93,7 +93,7 @@ def cases():
 
 
 @pytest.mark.parametrize("page,line", list(cases()))
-def test_block(page, line):
+def test_block_prints_what_the_page_shows(page, line):
     if line not in results(page):
         pytest.skip("an earlier block of the page failed")
     result, said = results(page)[line]
@@ -109,7 +109,7 @@ def test_there_are_four_pages_with_outputs():
         assert languages.count("text") >= 5, page.name
 
 
-def test_readme():
+def test_readme_has_two_good_blocks():
     found = results(ROOT / "README.md")
     assert [result for result, _ in found.values()] == ["ok"] * 2, found
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_typed_is_found():
     ("a\n", "a\n", True), ("a\n", "b\n", False), ("a ...\n", "a 1.5\n", True),
     ("a\n", "a\nb\n", False), ("...\nb\n", "a\nb\n", True), ("a\n", "", False),
 ])
-def test_comparison(wanted, got, same):
+def test_comparison_of_outputs_knows_dots(wanted, got, same):
     assert equal(wanted, got) is same
 
 

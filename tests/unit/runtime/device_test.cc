@@ -190,7 +190,7 @@ TEST_F(DeviceTest, BackendWithoutDevices) {
               StatusIs(kInvalid, HasSubstr("out of index range [0, 0)")));
 }
 
-TEST_F(DeviceTest, Lists) {
+TEST_F(DeviceTest, DevicesAreListedByIndex) {
   const std::vector<Device> devices = Must(Devices("other"));
   ASSERT_EQ(devices.size(), 3u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(devices[i].index(), i);

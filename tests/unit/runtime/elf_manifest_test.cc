@@ -155,7 +155,7 @@ TEST(ElfManifestTest, WritableManifest) {
                                            "relocation, or is not const")));
 }
 
-TEST(ElfManifestTest, Missing) {
+TEST(ElfManifestTest, MissingFileIsNotFound) {
   EXPECT_THAT(ReadManifest("/nowhere/libdevrt_x.so"),
               StatusIs(absl::StatusCode::kNotFound,
                        "/nowhere/libdevrt_x.so: no such file"));
@@ -186,7 +186,7 @@ TEST(ElfManifestTest, NotReadable) {
   unlink(path.c_str());
 }
 
-TEST(ElfManifestTest, Programs) {
+TEST(ElfManifestTest, ProgramsAreRefused) {
   EXPECT_THAT(ReadManifest("/proc/self/exe"),
               StatusIs(kInvalid, HasSubstr("a program, not a shared object")));
 }

@@ -250,7 +250,7 @@ class HostTableTest : public ::testing::Test {
   }
 };
 
-TEST_F(HostTableTest, Errors) {
+TEST_F(HostTableTest, ErrorsKeepCodeAndText) {
   devrt_status error = Make(DEVRT_DATA_LOSS, std::string_view("a\0b", 3));
   EXPECT_EQ(host_->error_code(host_->host, error), DEVRT_DATA_LOSS);
   EXPECT_EQ(Text(error), std::string("a\0b", 3));
@@ -314,7 +314,7 @@ TEST_F(HostTableTest, NamesAreNotRepeated) {
   host_->error_destroy(host_->host, error);
 }
 
-TEST_F(HostTableTest, Log) {
+TEST_F(HostTableTest, LogReachesTheSinkFromItsLevelOn) {
   static std::string& seen = *new std::string;
   SetLogSink(
       [](LogLevel level, const char* file, int line, std::string_view text) {

@@ -165,7 +165,7 @@ TEST(LayerTest, ErrorsAndExceptionsOfALayer) {
 }
 
 // Extensions pass layers too, and a layer may stay out of them.
-TEST(LayerTest, Extensions) {
+TEST(LayerTest, ExtensionsPassLayersThatWantThem) {
   InChild([] {
     RegisterAll();
     setenv("DEVRT_PLUGIN_PATH",
@@ -200,7 +200,7 @@ TEST(LayerTest, ALayerIsGivenExtensionsWithWhatTheyTake) {
   });
 }
 
-TEST(LayerTest, Files) {
+TEST(LayerTest, LayersAreLoadedFromFiles) {
   InChild([] {
     setenv("DEVRT_LAYERS", (PluginPath("layer_one_slot") + ",counter").c_str(),
            1);
@@ -269,7 +269,7 @@ TEST(LayerTest, BadChoices) {
   });
 }
 
-TEST(LayerTest, Registration) {
+TEST(LayerTest, RegistrationRefusesDoublesAndBadManifests) {
   InChild([] {
     RegisterAll();
     EXPECT_THAT(

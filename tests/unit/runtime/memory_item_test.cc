@@ -132,7 +132,7 @@ TEST_F(SimulatedMemory, WithTheSwitchItWaitsForItsDeviceOnly) {
 }
 
 // C70
-TEST_F(SimulatedMemory, Registration) {
+TEST_F(SimulatedMemory, RegistrationRefusesOverlapsAndOtherPointers) {
   std::vector<char> host(3 * 4096);
   char* p = host.data();
   ASSERT_OK(RegisterHost(dev(), p, 4096));

@@ -37,7 +37,7 @@ class PeerTest : public ::testing::Test {
 };
 
 // C74
-TEST_F(PeerTest, Self) {
+TEST_F(PeerTest, NoDeviceIsItsOwnPeer) {
   for (Device device : fake().backend().devices()) {
     const int calls = fake().Calls("peer_can_access");
     EXPECT_THAT(CanAccessPeer(device, device), IsOkAndHolds(false));

@@ -75,7 +75,7 @@ TEST_F(RawMemoryTest, ZeroBytes) {
   EXPECT_OK(FreeHost(nullptr));
 }
 
-TEST_F(RawMemoryTest, Alignment) {
+TEST_F(RawMemoryTest, AlignmentIsAPowerOfTwoAndIsKept) {
   for (uint64_t bad : {uint64_t{3}, uint64_t{48}, ~uint64_t{0}}) {
     EXPECT_THAT(Allocate(device_, 8, bad),
                 StatusIs(kInvalid, AllOf(HasSubstr("Allocate: alignment"),
@@ -263,7 +263,7 @@ TEST_F(RawMemoryTest, RefusedInHostFunctions) {
 }
 
 // C70
-TEST_F(RawMemoryTest, Registration) {
+TEST_F(RawMemoryTest, RegistrationRefusesOverlapsAndInnerPointers) {
   std::vector<char> memory(4096);
   char* begin = memory.data();
   ASSERT_OK(RegisterHost(device_, begin + 100, 1000));
@@ -369,7 +369,7 @@ TEST_F(RawMemoryTest, PointerQueriesThatFailAreNoError) {
   EXPECT_EQ(Must(GetPointerInfo(&stack)).kind, PointerKind::kUnregistered);
 }
 
-TEST(PointerKindTest, Names) {
+TEST(PointerKindTest, EveryKindHasAName) {
   EXPECT_STREQ(ToString(PointerKind::kUnregistered), "unregistered");
   EXPECT_STREQ(ToString(PointerKind::kDevice), "device");
   EXPECT_STREQ(ToString(PointerKind::kPinned), "pinned");

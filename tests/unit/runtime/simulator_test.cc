@@ -56,7 +56,7 @@ TEST_F(SimulatorTest, AFaultOfNoKindIsRefusedWithTheChoices) {
                 "operation) or 2 (a lost device)");
 }
 
-TEST_F(SimulatorTest, Configuration) {
+TEST_F(SimulatorTest, ResetTakesAConfiguration) {
   EXPECT_OK(sim().Reset("devices=2,memory=64MiB,seed=7"));
   EXPECT_THAT(Must(sim().Config()),
               AllOf(HasSubstr("devices=2"), HasSubstr("seed=7")));
@@ -117,7 +117,7 @@ TEST_F(SimulatorTest, ResetForgetsPeerAccess) {
   EXPECT_OK(EnablePeerAccess(dev(0), dev(1)));
 }
 
-TEST_F(SimulatorTest, Timeline) {
+TEST_F(SimulatorTest, TimelineHasKernelsWithTimesAndPlaces) {
   EXPECT_OK(sim().EnableTimeline(true));
   {
     Stream stream = Must(Stream::Create(dev(1)));
