@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the traces of tools/bench/traces, whose README.md has the form. Where the
-// build has no command, DEVRT_BENCH_TRACES names a folder that make_traces.py wrote.
+// Reads the traces of tools/bench/traces, whose README.md has the form. Where
+// the build has no command, DEVRT_BENCH_TRACES names a folder that
+// make_traces.py wrote.
 
 #ifndef DEVRT_BENCH_TRACE_FILE_H_
 #define DEVRT_BENCH_TRACE_FILE_H_

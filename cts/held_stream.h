@@ -9,8 +9,8 @@
 //   held.LetsPass(c, "a stream that does not");
 //   held.Open();
 //
-// Declare a HeldStream after the stream that it holds and after all memory, so that
-// it is destroyed first: freeing memory may wait for the device.
+// Declare a HeldStream after the stream that it holds and after all memory, so
+// that it is destroyed first: freeing memory may wait for the device.
 
 #ifndef DEVRT_CTS_HELD_STREAM_H_
 #define DEVRT_CTS_HELD_STREAM_H_

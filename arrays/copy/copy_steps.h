@@ -49,8 +49,8 @@ Array WithMemoryOf(const Array& block, const Array& like, const char* begin);
 
 // FAILED_PRECONDITION while the stream is capturing.
 DEVRT_EXPORT absl::Status CheckMayWait(StreamRef stream);
-// CheckMayWait for the step's stream.  Afterwards the step knows that the stream
-// is in no capture.
+// CheckMayWait for the step's stream.  Afterwards the step knows that the
+// stream is in no capture.
 absl::Status CheckMayWait(Step* step);
 // Returns true if a device does the operations on the array, and false if the
 // calling thread does.
@@ -71,8 +71,8 @@ absl::Status RunCopy(const CopyStep& step, const Array& dst, const Array& src,
                      Enqueue enqueue);
 // Runs `first`, which reads `src` and writes `between`, then `second`, which
 // reads `between`, memory of the device, and writes `dst`.  The caller has made
-// `between` for this.  Both are one step, or two if the step is pageable, because
-// plain memory has no order.
+// `between` for this.  Both are one step, or two if the step is pageable,
+// because plain memory has no order.
 absl::Status RunCopyVia(const CopyStep& step, const Array& dst,
                         const Array& between, const Array& src, Enqueue first,
                         Enqueue second);

@@ -37,8 +37,8 @@ namespace devrt::internal {
 // Returns true if a kernel that writes `out` could change elements of `in`
 // before it reads them: the two share bytes and are not one view.
 bool Interferes(const Array& out, const Array& in);
-// The INVALID_ARGUMENT error for a number that is no index of `rules`, which has
-// the names of the operations.
+// The INVALID_ARGUMENT error for a number that is no index of `rules`, which
+// has the names of the operations.
 template <typename Op, typename Rule, size_t kCount>
 absl::Status NoSuchOperation(const char* call, Op op,
                              const Rule (&rules)[kCount]) {

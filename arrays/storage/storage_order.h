@@ -4,12 +4,14 @@
 // (storage.h).
 //
 //   const Touched touched[] = {{to, true}, {from, false}};
-//   return RunOrdered({stream, site}, touched, [&](const StreamTarget& target) {
-//     return CopyOperands(target, dst, src);
-//   });
+//   return RunOrdered({stream, site}, touched,
+//                     [&](const StreamTarget& target) {
+//                       return CopyOperands(target, dst, src);
+//                     });
 //
-// No operation may run inside a host function.  The operation has asked for this
-// once.  OrderAfter, which serves programs too, asks again behind other streams.
+// No operation may run inside a host function.  The operation has asked for
+// this once.  OrderAfter, which serves programs too, asks again behind other
+// streams.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_

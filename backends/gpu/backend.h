@@ -5,14 +5,14 @@
 // which vendor it is. A plugin includes this header and instantiates
 // Backend<Api> once.
 //
-// Backend<Api> is made of parts. Each part is a class with its own file, its own
-// lock if it needs one, and pointers to the parts that it uses, all of which
-// are above it in this table. The slots of devrt_ops_v0 are public members of
-// the parts.
+// Backend<Api> is made of parts. Each part is a class with its own file, its
+// own lock if it needs one, and pointers to the parts that it uses, all of
+// which are above it in this table. The slots of devrt_ops_v0 are public
+// members of the parts.
 //
 //   Part            File              What it owns
 //   Driver          driver.h          host, vendor's functions, errors, fault
-//   Devices         device.h          devices, primary contexts, current context
+//   Devices         device.h          devices, contexts, what is current
 //   Streams         stream.h          streams and host functions
 //   Events          event.h           events, devrt.event_ipc/0
 //   Copies          copy.h            copies and fills

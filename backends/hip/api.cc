@@ -63,8 +63,8 @@ void* OpenLibrary(std::string* name, std::string* why) {
   return nullptr;
 }
 
-// Formats the version of docs/reference/semantics.md 2.2: MAJOR * 10,000,000 + MINOR *
-// 100,000 + PATCH.
+// Formats the version of docs/reference/semantics.md 2.2: MAJOR * 10,000,000 +
+// MINOR * 100,000 + PATCH.
 std::string VersionText(int number) {
   return std::to_string(number / 10000000) + "." +
          std::to_string(number % 10000000 / 100000);

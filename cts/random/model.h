@@ -8,14 +8,14 @@
 //     if (!v.ok) std::puts(v.why);
 //   }
 //
-// The model has a partial order, by the edges of docs/reference/semantics.md 1.14, and a
-// store.  A step is legal if its objects exist, if it conflicts with no
-// unordered access, and if it cannot wait for a closed gate.  So each read has
-// one legal value, and every program terminates.
+// The model has a partial order, by the edges of docs/reference/semantics.md
+// 1.14, and a store.  A step is legal if its objects exist, if it conflicts
+// with no unordered access, and if it cannot wait for a closed gate.  So each
+// read has one legal value, and every program terminates.
 //
-// Where docs/reference/semantics.md leaves a choice, the model assumes the worse one: an
-// edge that a backend may omit does not order, and a wait that a backend may
-// make can block.
+// Where docs/reference/semantics.md leaves a choice, the model assumes the
+// worse one: an edge that a backend may omit does not order, and a wait that a
+// backend may make can block.
 //
 // In concurrent programs an object belongs to the first thread that uses it,
 // until the next barrier.

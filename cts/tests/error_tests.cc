@@ -117,9 +117,9 @@ void WorkBehindIsNot(Test& t) {
   t.Expect(host.Holds(9), "what is queued behind a fault does not run");
 }
 
-// Calls that are not in the last rows of docs/reference/semantics.md 2.4, in any order.
-// Calls that a correct backend may answer without its device, such as
-// event_create (C99), are left out.
+// Calls that are not in the last rows of docs/reference/semantics.md 2.4, in
+// any order.  Calls that a correct backend may answer without its device, such
+// as event_create (C99), are left out.
 void IsRemembered(Test& t) {
   Machine& m = t.machine();
   const uint32_t device = t.device();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The happens-before edges of docs/reference/semantics.md 1.14.  Each program fails if
-// its edge is missing.  order_legacy_tests.cc has the edges of the legacy
-// stream, order_free_tests.cc has work that must stay unordered.
+// The happens-before edges of docs/reference/semantics.md 1.14.  Each program
+// fails if its edge is missing.  order_legacy_tests.cc has the edges of the
+// legacy stream, order_free_tests.cc has work that must stay unordered.
 #include <algorithm>
 #include <functional>
 #include <string>

@@ -80,7 +80,8 @@ bool Reserve(void* begin, uint64_t size) {
          errno == EINVAL;
 }
 
-// Gives an empty file its size.  Returns the size of the file; 0 after an error.
+// Gives an empty file its size.  Returns the size of the file; 0 after an
+// error.
 uint64_t Grow(const char* path, int fd, bool* fresh, std::string* error) {
   struct stat info;
   if (fstat(fd, &info) != 0) {

@@ -62,8 +62,8 @@ class HistoryRing {
     std::vector<uint64_t> frames;
   };
 
-  // Forgets events and sites.  Exchanges the memory of the events, so that it is
-  // allocated and freed without the lock.
+  // Forgets events and sites.  Exchanges the memory of the events, so that it
+  // is allocated and freed without the lock.
   void Restart(std::vector<Entry>* entries) DEVRT_REQUIRES(mutex_);
   uint32_t Index(uint64_t site) const DEVRT_REQUIRES(mutex_);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps the names of docs/reference/semantics.md 3.3 to the figures of the statistics.
+// Maps the names of docs/reference/semantics.md 3.3 to the figures of the
+// statistics.
 
 #ifndef DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_
 #define DEVRT_MEMORY_COMMON_STATISTICS_KEYS_H_

@@ -13,8 +13,8 @@
 // The table is a piece of address space.  The kernel gives memory to a page of
 // the table when a block begins there.  A slot where no block begins is kNone:
 // this tells interior pointers and pointers to freed blocks from live ones
-// (C63).  A bit for each slot says where blocks begin.  The nearest bit below an
-// interior pointer belongs to the block of that pointer (F17).
+// (C63).  A bit for each slot says where blocks begin.  The nearest bit below
+// an interior pointer belongs to the block of that pointer (F17).
 //
 // Lock: that of the segment's BlockPool, for all members but those that never
 // change.

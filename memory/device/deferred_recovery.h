@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DeferredRecovery: lets the caller of a request do the waits of its recovery
-// (docs/reference/semantics.md 2.6, from the step "cached segments go back" on) at a
-// place where the caller can be interrupted.
+// (docs/reference/semantics.md 2.6, from the step "cached segments go back" on)
+// at a place where the caller can be interrupted.
 //
 //   DeferredRecovery deferred;
 //   for (;;) {

@@ -22,10 +22,11 @@
 // (graph_pool.h) takes memory from the driver for such a stream too, in relaxed
 // mode.
 //
-// Quarantine (docs/reference/semantics.md 2.5): frees only change the books, nothing is
-// handed out, and segments are kept for ever.  Shutdown: cached segments go
-// back in the release hook, and live blocks make it fail (C98).  What streams
-// still use then, and all memory of a lost device, is left to the plugin's end.
+// Quarantine (docs/reference/semantics.md 2.5): frees only change the books,
+// nothing is handed out, and segments are kept for ever.  Shutdown: cached
+// segments go back in the release hook, and live blocks make it fail (C98).
+// What streams still use then, and all memory of a lost device, is left to the
+// plugin's end.
 //
 // Locks, in this order.  No lock is held while a backend, a hook or a callback
 // is called:

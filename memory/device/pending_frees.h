@@ -77,9 +77,9 @@ class PendingFrees {
   bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
 
   // Waits for all blocks that are here now (the step "wait" of
-  // docs/reference/semantics.md 2.6), and until blocks that other threads took out are
-  // settled.  Returns the first reason for which WaitFor gave up; the block of
-  // such a wait stays here.
+  // docs/reference/semantics.md 2.6), and until blocks that other threads took
+  // out are settled.  Returns the first reason for which WaitFor gave up; the
+  // block of such a wait stays here.
   absl::Status WaitForAll() DEVRT_EXCLUDES(mutex_);
 
   // Takes all blocks out without settling them: the device's memory is gone.

@@ -3,11 +3,11 @@
 // PoolSearch: looks for a block for one request in the pools of an allocator:
 // the stream's own pool, then the others, without waiting.
 //
-// Other pools (docs/reference/semantics.md 1.14): pools with enough free bytes are asked
-// in the order of their numbers, kMostPools of them for a request, beginning
-// behind the last one asked.  Their timelines are polled before.  A pool that
-// has only unreleased memory gets a checkpoint, so that a later request finds
-// out when the memory is released.
+// Other pools (docs/reference/semantics.md 1.14): pools with enough free bytes
+// are asked in the order of their numbers, kMostPools of them for a request,
+// beginning behind the last one asked.  Their timelines are polled before.  A
+// pool that has only unreleased memory gets a checkpoint, so that a later
+// request finds out when the memory is released.
 //
 // Threads: any.  No lock of its own; none may be held by the caller.
 

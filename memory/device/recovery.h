@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recovery: finds memory for one request that the stream's pool cannot serve,
-// in the order of docs/reference/semantics.md 2.6.  "Search" means: the stream's pool,
-// then blocks of other pools that are known to be released before what the
-// stream does next (PoolSearch); small blocks are borrowed only behind step 4.
+// in the order of docs/reference/semantics.md 2.6.  "Search" means: the
+// stream's pool, then blocks of other pools that are known to be released
+// before what the stream does next (PoolSearch); small blocks are borrowed only
+// behind step 4.
 //
 //    1  settle pending frees whose uses are over             queries
 //    2  search
@@ -24,8 +25,8 @@
 // get a segment.
 //
 // Other threads may free or move memory to places that 6 to 8 have looked at
-// already.  If any did (MemoryInFlight, CountFrees), and what is alive leaves room, 6 to
-// 8 are done again, kMostAttempts times at most.
+// already.  If any did (MemoryInFlight, CountFrees), and what is alive leaves
+// room, 6 to 8 are done again, kMostAttempts times at most.
 //
 // Under a DeferredRecovery::Scope the caller does what 5, 6 and 8 give back and
 // wait for, and asks again behind each; the fourth time all is as above.

@@ -17,8 +17,8 @@
 // Blocks have no home stream: every use is noted.  A copy of devrt is noted at
 // its submission, with a checkpoint (Timeline); a use by RecordPinnedUse is
 // open until the free.  A block without uses is free at once.  A block that was
-// in use on a device that is lost stays pending for ever (docs/reference/semantics.md
-// 2.5).
+// in use on a device that is lost stays pending for ever
+// (docs/reference/semantics.md 2.5).
 //
 // A request gets a block of its class; if there is none, pending frees are
 // polled; then the backend is asked for a native block.  If the backend has no

@@ -47,7 +47,8 @@ inline bool IsOf(const PinnedBlock& block, uint64_t size) {
          block.base.load(std::memory_order_relaxed) != nullptr;
 }
 
-// The size of a block for `bytes` (docs/reference/semantics.md 3.3): 40960 gives 65536.
+// The size of a block for `bytes` (docs/reference/semantics.md 3.3): 40960
+// gives 65536.
 constexpr uint64_t PinnedSize(uint64_t bytes, uint64_t class_limit,
                               uint64_t page) {
   if (bytes > class_limit) return RoundUp(bytes, page);

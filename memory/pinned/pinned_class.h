@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinnedClass: the free blocks of the sizes from one power of two up to the next,
-// and the statistics of all blocks of these sizes.
+// PinnedClass: the free blocks of the sizes from one power of two up to the
+// next, and the statistics of all blocks of these sizes.
 //
-// Free blocks of the power of two are in a list, last in first out, and others in
-// a set ordered by size.  Bodies are here because each allocation and free runs
-// through them.
+// Free blocks of the power of two are in a list, last in first out, and others
+// in a set ordered by size.  Bodies are here because each allocation and free
+// runs through them.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_CLASS_H_
 #define DEVRT_MEMORY_PINNED_PINNED_CLASS_H_
@@ -29,7 +29,8 @@ struct alignas(64) PinnedClass {
   LedgerShard shard DEVRT_GUARDED_BY(lock);
   bool is_counted = false;  // in the ledger; guarded by the allocator's mutex
 
-  // The smallest free block of `size` to `most` bytes; nullptr if there is none.
+  // The smallest free block of `size` to `most` bytes; nullptr if there is
+  // none.
   PinnedBlock* Find(uint64_t size, uint64_t most) DEVRT_REQUIRES(lock) {
     const auto other = others.lower_bound(size);
     PinnedBlock* block = other == others.end() ? nullptr : other->second;

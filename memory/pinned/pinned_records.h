@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinnedRecords: the records of one allocator's blocks, used again for new blocks
-// and never destroyed, because a thread that looked an address up may still read
-// one.
+// PinnedRecords: the records of one allocator's blocks, used again for new
+// blocks and never destroyed, because a thread that looked an address up may
+// still read one.
 //
 // Lock: `mutex_`, a leaf.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Also SetMemoryResource and GetMemoryResource of devrt/memory/memory_resource.h.
+// Also SetMemoryResource and GetMemoryResource of
+// devrt/memory/memory_resource.h.
 
 #include "memory/resource/chosen_resource.h"
 

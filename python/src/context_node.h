@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One __enter__ in a contextvars context.  A context variable has the last node;
-// the nodes are a chain, which contexts and tasks share and copy.
+// One __enter__ in a contextvars context.  A context variable has the last
+// node; the nodes are a chain, which contexts and tasks share and copy.
 //
 // Threads: with the GIL.
 

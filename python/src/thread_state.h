@@ -16,8 +16,8 @@
 // entries belong to that context.  Each such context has a context variable
 // with a chain of nodes, one for each __enter__ that was not left.  A copied
 // context, such as the context of a new task, begins with the chain of its
-// original.  CPython does not report that a thread changes to another context, so
-// FollowContext compares at the next call: it leaves the nodes that only the
+// original.  CPython does not report that a thread changes to another context,
+// so FollowContext compares at the next call: it leaves the nodes that only the
 // former chain has, and enters those that only the new one has.  Entries from a
 // time without a context lie below all of them.
 //

@@ -52,8 +52,8 @@ absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            const char* call, CallSite site);
 
 // Handles `error` of a native free.  A free does not report errors of earlier
-// work (docs/reference/semantics.md 2.4).  If the free itself failed, the block stays
-// allocated.
+// work (docs/reference/semantics.md 2.4).  If the free itself failed, the block
+// stays allocated.
 absl::Status SettleFree(const AllocationRange& range, devrt_status error,
                         const char* call);
 

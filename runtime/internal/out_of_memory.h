@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Out-of-memory errors: one text for all callers (docs/reference/semantics.md 2.6, 2.7).
+// Out-of-memory errors: one text for all callers (docs/reference/semantics.md
+// 2.6, 2.7).
 
 #ifndef DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_
 #define DEVRT_RUNTIME_INTERNAL_OUT_OF_MEMORY_H_

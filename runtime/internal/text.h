@@ -35,7 +35,8 @@ std::string PathText(std::string_view path);
 // A path as one word of a shell command that a user can copy.
 std::string ShellWord(std::string_view path);
 
-// "17 bytes", "1.50 KiB", "256.00 MiB", "80.00 GiB" (docs/reference/semantics.md 2.7).
+// "17 bytes", "1.50 KiB", "256.00 MiB", "80.00 GiB"
+// (docs/reference/semantics.md 2.7).
 std::string FormatBytes(uint64_t bytes);
 
 // `status` with `prefix` before its text, and with its payloads; OK stays OK.

@@ -70,7 +70,8 @@ absl::Status ReadNames(const ElfFile& file, PluginContents* contents,
   return status;
 }
 
-// Symbols that compilers and linkers add; docs/reference/plugin-contract.md lists them.
+// Symbols that compilers and linkers add; docs/reference/plugin-contract.md
+// lists them.
 bool IsToolchainSymbol(std::string_view name) {
   static constexpr std::string_view kNames[] = {"__bss_start", "_edata", "_end",
                                                 "_fini", "_init"};

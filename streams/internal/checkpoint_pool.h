@@ -6,7 +6,8 @@
 // may wait for.  Programs do not see these events, and Shutdown does not count
 // them among the program's objects.
 //
-// Threads: any.  Lock: `mutex_`, a leaf; Acquire makes a native event without it.
+// Threads: any.  Lock: `mutex_`, a leaf; Acquire makes a native event without
+// it.
 
 #ifndef DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_
 #define DEVRT_STREAMS_INTERNAL_CHECKPOINT_POOL_H_

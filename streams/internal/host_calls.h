@@ -3,7 +3,8 @@
 // HostCalls: the host functions of one device that were submitted and have not
 // run.
 //
-// Threads: any.  Lock: `mutex_`, a leaf; no host function runs while it is held.
+// Threads: any.  Lock: `mutex_`, a leaf; no host function runs while it is
+// held.
 
 #ifndef DEVRT_STREAMS_INTERNAL_HOST_CALLS_H_
 #define DEVRT_STREAMS_INTERNAL_HOST_CALLS_H_

@@ -49,8 +49,8 @@ struct OrderedPoint {
   OrderPoint point;
   Order order;
 
-  // The work of the point is complete, and so is all work before it.  Defined in
-  // timeline.h, inline for queries of events.
+  // The work of the point is complete, and so is all work before it.  Defined
+  // in timeline.h, inline for queries of events.
   inline void CompleteAll() const;
 };
 

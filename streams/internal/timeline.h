@@ -141,12 +141,12 @@ class Timeline : public EpochClock {
   // nothing while another thread polls.
   //
   // A query that fails completes nothing: the uses stay pending until a later
-  // look sees the end (docs/reference/semantics.md 2.4).  `error` receives why no answer
-  // can be relied on: the query of the stream failed, another library captures
-  // the stream, or the query of a checkpoint failed.  A failed checkpoint is
-  // removed and the stream is asked in its place, which may complete the point
-  // all the same.  A caller that finds an error and an incomplete point gives
-  // up, because asking again need not change the answer.
+  // look sees the end (docs/reference/semantics.md 2.4).  `error` receives why
+  // no answer can be relied on: the query of the stream failed, another library
+  // captures the stream, or the query of a checkpoint failed.  A failed
+  // checkpoint is removed and the stream is asked in its place, which may
+  // complete the point all the same.  A caller that finds an error and an
+  // incomplete point gives up, because asking again need not change the answer.
   //
   // No capture becomes invalid: while another library captures the stream, only
   // checkpoints from before the capture are asked.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of docs/reference/plugin-contract.md that only a plugin that runs can show.
+// The rules of docs/reference/plugin-contract.md that only a plugin that runs
+// can show.
 //
 //   const std::string text = FirstViolation("/abs/libdevrt_x.so");
 //   EXPECT_EQ(text, "");   // "P10: alloc gave 0x...8, which is not ..."

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of random programs: each edge of docs/reference/semantics.md 1.14 orders, and
-// what is no edge does not.
+// The model of random programs: each edge of docs/reference/semantics.md 1.14
+// orders, and what is no edge does not.
 #include <gtest/gtest.h>
 
 #include <string>

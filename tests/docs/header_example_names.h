@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that the C++ examples of public headers and pages use and do not declare.
-// Nothing here is defined: the examples are compiled and not linked.
+// Names that the C++ examples of public headers and pages use and do not
+// declare. Nothing here is defined: the examples are compiled and not linked.
 
 #ifndef DEVRT_TESTS_DOCS_HEADER_EXAMPLE_NAMES_H_
 #define DEVRT_TESTS_DOCS_HEADER_EXAMPLE_NAMES_H_

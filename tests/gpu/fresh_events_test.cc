@@ -100,8 +100,8 @@ TEST_F(FreshEventsTest, EventsThatCompleteLateServeAgain) {
   EXPECT_LE(driver_.queries, 600);
 }
 
-// Two thirds of a long queue are over: one question of the middle tells of the half
-// before it.
+// Two thirds of a long queue are over: one question of the middle tells of the
+// half before it.
 TEST_F(FreshEventsTest, TheMiddleAnswersForTheHalfBeforeIt) {
   constexpr int kQueued = 300, kMore = 100;
   for (int i = 0; i < kQueued; ++i) Record();

@@ -12,8 +12,8 @@ namespace {
 // Every 20th operation is a mark; the window is kept to its depth there.
 constexpr uint64_t kMostPending = kQueueDepth + 20;
 
-// A driver with one stream: operations are numbered, an event is behind those that
-// were submitted before its record.
+// A driver with one stream: operations are numbered, an event is behind those
+// that were submitted before its record.
 struct Driver {
   using Error = int;
   using Event = int;
@@ -84,7 +84,8 @@ TEST_F(QueueWindowTest, ADeviceThatKeepsUpIsNeverWaitedFor) {
   EXPECT_EQ(driver_.waits, 0);
 }
 
-// The oldest mark is complete and the newest is not: one says nothing of the other.
+// The oldest mark is complete and the newest is not: one says nothing of the
+// other.
 TEST_F(QueueWindowTest, ADeviceThatStopsWithAFullQueueIsWaitedFor) {
   for (uint32_t i = 0; i < 3 * kQueueDepth; ++i) {
     if (Submit() > kQueueDepth - 30) ++driver_.complete;

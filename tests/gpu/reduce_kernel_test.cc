@@ -225,8 +225,9 @@ TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
   SumIntegers<int8_t>(DEVRT_INT8);
 }
 
-// The slot's memory and a block's bound the parts, not the number of blocks that
-// the tuning asks for: partial sums of integers are 64 bits wide, those of floats 32.
+// The slot's memory and a block's bound the parts, not the number of blocks
+// that the tuning asks for: partial sums of integers are 64 bits wide, those of
+// floats 32.
 TEST_F(ReduceTest, PartsOfColumnsFitTheirMemoryHoweverManyBlocksAreWanted) {
   const int64_t rows = 1 << 20, columns = 64;
   alignas(16) static char in[16];  // is not read

@@ -127,7 +127,8 @@ TEST_F(ArraysOrder, ACopyBetweenDevicesJoinsBothSides) {
   }
 }
 
-// docs/reference/semantics.md 3.2, to_non_blocking and to_cpu_blocking_by_default.
+// docs/reference/semantics.md 3.2, to_non_blocking and
+// to_cpu_blocking_by_default.
 TEST_F(ArraysOrder, CopiesToTheHost) {
   const Array x = Ints(4, dev());
   const Stream stream = Must(Stream::Create(dev()));

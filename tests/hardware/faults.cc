@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Devices that are lost, by every fault and by a reset from outside
-// (docs/reference/semantics.md 2.3 to 2.5).  Each in a process of its own, which has to
-// end by itself, with a code: no signal, no hang.
+// (docs/reference/semantics.md 2.3 to 2.5).  Each in a process of its own,
+// which has to end by itself, with a code: no signal, no hang.
 #include <gtest/gtest.h>
 
 #include <string>

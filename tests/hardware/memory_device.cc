@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed's tests of device memory, to the letter (docs/reference/semantics.md 3.2 and
-// 3.3).
+// The seed's tests of device memory, to the letter (docs/reference/semantics.md
+// 3.2 and 3.3).
 
 #include <cmath>
 #include <limits>
@@ -55,8 +55,8 @@ TEST_F(MemoryDevice, MemoryStats) {
   EXPECT_OK(FreeMemory(older));
 }
 
-// docs/reference/semantics.md 3.3: sizes, segments, what is cut off, and that each
-// figure's equation holds whatever was done.
+// docs/reference/semantics.md 3.3: sizes, segments, what is cut off, and that
+// each figure's equation holds whatever was done.
 TEST_F(MemoryDevice, SizesAndSegments) {
   const Stream s = NewStream();
   struct Row {

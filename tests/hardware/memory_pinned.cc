@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seed's tests of pinned memory, to the letter (docs/reference/semantics.md 3.2 and
-// 3.3).
+// The seed's tests of pinned memory, to the letter (docs/reference/semantics.md
+// 3.2 and 3.3).
 
 #include <cstring>
 #include <string>

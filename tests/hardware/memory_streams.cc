@@ -47,9 +47,9 @@ TEST_F(MemoryStreams, RecordStream) {
   EXPECT_OK(FreePinned(input));
 }
 
-// The view is empty and begins where the base ends, which counts as a use (F17).
-// The marked stream spins until after the allocating one was synchronised:
-// nothing waits for the device (F14).
+// The view is empty and begins where the base ends, which counts as a use
+// (F17). The marked stream spins until after the allocating one was
+// synchronised: nothing waits for the device (F14).
 TEST_F(MemoryStreams, RecordStreamOnShiftedView) {
   for (const uint64_t bytes : {uint64_t{40}, uint64_t{512}, 2 * kMiB}) {
     SCOPED_TRACE(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults and quarantine: docs/reference/semantics.md 2.3-2.5, C45, C78, C90-C95; host
-// functions: C41-C46; injection.
+// Faults and quarantine: docs/reference/semantics.md 2.3-2.5, C45, C78,
+// C90-C95; host functions: C41-C46; injection.
 #include <atomic>
 #include <memory>
 #include <new>
@@ -149,8 +149,8 @@ TEST_F(Faults, QueuedWorkIsDiscarded) {
   }
 }
 
-// docs/reference/semantics.md 2.4: work of a healthy device that waits for a failed one
-// does not run.
+// docs/reference/semantics.md 2.4: work of a healthy device that waits for a
+// failed one does not run.
 TEST_F(Faults, WaitingForAFailedDevice) {
   devrt_stream s = NewStream(0), t = NewStream(1), free = NewStream(1);
   devrt_flag flag = NewFlag();

@@ -205,8 +205,8 @@ TEST_F(Inject, UnknownCalls) {
   OK(Try(DEVRT_SIM_FAULT_KERNEL, "my kernel", 700));
 }
 
-// docs/reference/semantics.md 2.3: a sticky code is sticky wherever it is injected: the
-// device is lost with all that is queued.
+// docs/reference/semantics.md 2.3: a sticky code is sticky wherever it is
+// injected: the device is lost with all that is queued.
 TEST_F(Inject, StickyCodeOfACall) {
   for (const std::string config : kModes) {
     SCOPED_TRACE(config);

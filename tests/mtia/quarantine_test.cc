@@ -195,8 +195,8 @@ TEST_F(Quarantine, EventsOfADestroyedFailedStream) {
   ExpectFault(ops().event_sync(self(), after));
 }
 
-// docs/reference/semantics.md 2.4: who is blocked is released when the device is lost,
-// without a watchdog; also who waits on another device for its work.
+// docs/reference/semantics.md 2.4: who is blocked is released when the device
+// is lost, without a watchdog; also who waits on another device for its work.
 // C93
 TEST_F(Quarantine, LostDeviceReleasesBlockedThreads) {
   constexpr std::chrono::seconds kLimit(20);

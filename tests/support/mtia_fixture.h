@@ -5,7 +5,7 @@
 //
 //   using EventRerecord = MtiaTest;   // the suite is named after its subject
 //
-//   // C27                            // the item of docs/reference/semantics.md, if any
+//   // C27                            // the item of semantics.md, if any
 //   TEST_F(EventRerecord, LeavesIssuedWaits) {
 //     InEverySchedule([&] {               // both modes, every strategy
 //       Stream s = NewStream();

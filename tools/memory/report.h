@@ -50,8 +50,8 @@ std::string Grouped(uint64_t number);
 // "1,234 blocks"
 std::string Many(uint64_t count, std::string_view noun);
 
-// The contents of page.css, model.js, zoom.js, event_list.js and page.js in this
-// folder.
+// The contents of page.css, model.js, zoom.js, event_list.js and page.js in
+// this folder.
 extern const char kMemoryPageStyle[];
 extern const char kMemoryPageModel[];
 extern const char kMemoryPageZoom[];

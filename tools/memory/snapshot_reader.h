@@ -23,9 +23,9 @@ struct SnapshotFile {
 };
 
 // INVALID_ARGUMENT if the text is truncated, damaged or of another schema, or
-// breaks a rule of docs/reference/memory-snapshot.md.  The message says where, as in
-// "segments[1].blocks[0]".  The file may come from anywhere: the reader relies
-// on none of its contents.
+// breaks a rule of docs/reference/memory-snapshot.md.  The message says where,
+// as in "segments[1].blocks[0]".  The file may come from anywhere: the reader
+// relies on none of its contents.
 absl::StatusOr<SnapshotFile> ParseMemorySnapshot(const std::string& json);
 
 }  // namespace devrt::tools

@@ -13,10 +13,10 @@
 namespace devrt::mtia {
 
 // The driver of mode=virtual: operations run in the calling thread, inside
-// calls of devrt, one step at a time.  It owns the clock, and its parts have the
-// streams whose head may take a step, the choice among them, and the threads of
-// host functions.  Never destroyed: a host function that never returns still
-// uses it.
+// calls of devrt, one step at a time.  It owns the clock, and its parts have
+// the streams whose head may take a step, the choice among them, and the
+// threads of host functions.  Never destroyed: a host function that never
+// returns still uses it.
 //
 // Threads: every member is called by the holder of the baton.
 class VirtualDriver : public Driver {

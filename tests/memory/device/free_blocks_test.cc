@@ -13,7 +13,8 @@
 namespace devrt::internal {
 namespace {
 
-// The best fit (docs/reference/semantics.md 3.3): least size, then least address.
+// The best fit (docs/reference/semantics.md 3.3): least size, then least
+// address.
 struct Naive {
   struct Less {
     bool operator()(const Block* a, const Block* b) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests that find no room, in the order of docs/reference/semantics.md 2.6; failures
-// of the driver at each call; lost devices.
+// Requests that find no room, in the order of docs/reference/semantics.md 2.6;
+// failures of the driver at each call; lost devices.
 
 #include <pthread.h>
 

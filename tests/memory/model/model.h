@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An allocator as naive as can be, by the rules of docs/reference/semantics.md 3.3: one
-// list of segments, one search through all of it, statistics counted by
-// walking.  It knows nothing of uses: every block that is freed is free at
+// An allocator as naive as can be, by the rules of docs/reference/semantics.md
+// 3.3: one list of segments, one search through all of it, statistics counted
+// by walking.  It knows nothing of uses: every block that is freed is free at
 // once, and streams share nothing.
 
 #ifndef DEVRT_TESTS_MEMORY_MODEL_MODEL_H_

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned memory: classes, the mode that each block remembers, and blocks that work
-// still uses. tests/hardware/memory_pinned.cc has the cases that GPUs run as well.
+// Pinned memory: classes, the mode that each block remembers, and blocks that
+// work still uses. tests/hardware/memory_pinned.cc has the cases that GPUs run
+// as well.
 
 #include <algorithm>
 #include <atomic>

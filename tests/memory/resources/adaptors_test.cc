@@ -232,8 +232,8 @@ TEST_F(AdaptorTest, FailuresHaveTheCodeAndTheReason) {
                 "was told to (fail_every).");
 }
 
-// docs/reference/semantics.md 2.6: out-of-memory callbacks may free, also what comes from
-// the resource that is under way.
+// docs/reference/semantics.md 2.6: out-of-memory callbacks may free, also what
+// comes from the resource that is under way.
 TEST_F(AdaptorTest, ThreadSafeLetsItsOwnThreadInAgain) {
   const auto caching = ThreadSafeResource(CachingResource(dev()));
   MemoryResource* adaptor = nullptr;

@@ -122,7 +122,8 @@ TEST_F(DriverResourceTest, StreamsMayEndBeforeTheirBlocks) {
   });
 }
 
-// docs/reference/semantics.md 2.6, 2.7: one text and payload, and nothing has changed.
+// docs/reference/semantics.md 2.6, 2.7: one text and payload, and nothing has
+// changed.
 TEST_F(DriverResourceTest, OutOfMemoryHasItsFigures) {
   Reset("memory=16MiB,overhead=1MiB");
   const auto r = Driver();

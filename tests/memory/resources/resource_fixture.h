@@ -64,8 +64,8 @@ class ResourceTest : public MtiaTest {
   static std::shared_ptr<MemoryResource> Raw() { return RawResource(dev()); }
   static StreamRef stream() { return DefaultStream(dev()); }
 
-  // Frees of a lost device succeed; it hands out nothing (docs/reference/semantics.md
-  // 2.5).
+  // Frees of a lost device succeed; it hands out nothing
+  // (docs/reference/semantics.md 2.5).
   static void ExpectALostDevicesBlocksGoBack(MemoryResource& r) {
     void* block = Must(r.Allocate(stream(), 64));
     ASSERT_OK(CommitFault(stream(), FaultForm::kTrap));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The 122 and 28 names of docs/reference/semantics.md 3.3, letter by letter, and what
-// they stand for.
+// The 122 and 28 names of docs/reference/semantics.md 3.3, letter by letter,
+// and what they stand for.
 
 #include <cstdint>
 #include <iterator>

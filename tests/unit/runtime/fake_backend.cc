@@ -35,8 +35,8 @@ FakeBackend& Fake(void* self) { return *static_cast<FakeBackend*>(self); }
   if (devrt_status error = Fake(self).Enter(slot)) return error
 
 // Blocks that were not given back.  A lost device gives nothing back
-// (docs/reference/semantics.md 2.5): kept here, what it had stays reachable for a leak
-// checker.
+// (docs/reference/semantics.md 2.5): kept here, what it had stays reachable for
+// a leak checker.
 struct Blocks {
   std::mutex mutex;
   std::set<void*> live;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of devices: C62, C90 to C95, quarantine (docs/reference/semantics.md 2.3 to
-// 2.5).
+// Errors of devices: C62, C90 to C95, quarantine (docs/reference/semantics.md
+// 2.3 to 2.5).
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@
 namespace devrt::testing {
 namespace {
 
-// A lost device gives no memory back: frees are bookkeeping (docs/reference/semantics.md
-// 2.5).
+// A lost device gives no memory back: frees are bookkeeping
+// (docs/reference/semantics.md 2.5).
 class FaultTest : public MtiaTest {
  protected:
   void TearDown() override {
@@ -89,8 +89,8 @@ TEST_F(FaultTest, EveryFormSurfacesAtTheNextSynchronisation) {
   }
 }
 
-// Calls that return what earlier work of the device did (docs/reference/semantics.md
-// 2.4).
+// Calls that return what earlier work of the device did
+// (docs/reference/semantics.md 2.4).
 using Call = absl::Status (*)(StreamRef, EventRef, const Cell&);
 constexpr std::pair<const char*, Call> kCalls[] = {
     {"stream sync",
@@ -272,8 +272,8 @@ TEST_F(FaultTest, WithProcessScopeTheyAreLostToo) {
       "fault_scope=process");
 }
 
-// docs/reference/semantics.md 2.4: work that waits for a failed device's event does not
-// run, and its device stays healthy.
+// docs/reference/semantics.md 2.4: work that waits for a failed device's event
+// does not run, and its device stays healthy.
 // C95
 TEST_F(FaultTest, WorkThatWaitsForAFailedDeviceDoesNotRun) {
   InEverySchedule([] {
@@ -356,7 +356,8 @@ TEST_F(FaultTest, InjectedCodes) {
   }
 }
 
-// A lost device (code 46 of docs/reference/semantics.md 2.2) answers every call.
+// A lost device (code 46 of docs/reference/semantics.md 2.2) answers every
+// call.
 // C92
 TEST_F(FaultTest, LostDevice) {
   Stream s = NewStream();

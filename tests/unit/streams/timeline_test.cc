@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timelines on the simulated device: what completes them, and what a stream is
-// known to be ordered after (docs/reference/semantics.md 1.14, C8, C26, C27, C31, C100).
+// known to be ordered after (docs/reference/semantics.md 1.14, C8, C26, C27,
+// C31, C100).
 
 #include "streams/internal/timeline.h"
 
