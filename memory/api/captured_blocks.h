@@ -64,8 +64,9 @@ DEVRT_EXPORT absl::Status FreeOutside(void* pointer, const StreamRef* stream,
 DEVRT_EXPORT absl::Status RecordOutside(const void* pointer, StreamRef stream,
                                         CallSite site);
 
-// The capture that `stream` is part of, which is held.  kNone for a stream that
-// captures nothing or has ended, and for a capture that will make no graph.
+// Returns the capture that `stream` is part of, after HoldCapture.  Returns
+// kNone if the stream is in no capture or has ended, and for a capture that
+// will make no graph.
 absl::StatusOr<CaptureNumber> CaptureOf(StreamRef stream);
 
 // For FreeMemory: true if a capture may keep some block.

@@ -16,7 +16,7 @@
 
 namespace devrt::internal {
 
-// To be called before FreeMemory or FreePinned: the block is not reused before
+// Call it before FreeMemory or FreePinned: the block is not reused before
 // `uses` are complete.  The caller makes the checkpoints.  Returns false, and
 // does nothing, if the block's resource does not track uses by points.
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);

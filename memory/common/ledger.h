@@ -69,7 +69,7 @@
 
 namespace devrt::internal {
 
-// The lanes of a row.  There are eight, so that a row is one line of the cache.
+// The columns of a row.  There are eight, so that a row fills one cache line.
 enum Metric : size_t {
   kAllocation,
   kActive,
@@ -97,14 +97,14 @@ struct alignas(64) LedgerShard {
   uint32_t lender = 0;                          // the shard of the last loan
 
   // Returns false, and changes nothing, if a lease is too short.  Works on two
-  // lanes at a time and inline, so that the change stays in registers.
+  // columns at a time and inline, so that the change stays in registers.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
     return ApplyPairs(row, c, std::make_index_sequence<kMetrics / 2>());
   }
 
  private:
   typedef int64_t Pair __attribute__((vector_size(16), may_alias));
-  // Lanes 2 * p and 2 * p + 1.  Rows begin at a line of the cache.
+  // The columns 2 * p and 2 * p + 1.  A row begins at a cache line.
   static Pair* At(int64_t* row, size_t p) {
     return reinterpret_cast<Pair*>(row) + p;
   }
@@ -149,14 +149,15 @@ class Ledger {
   // one.
   bool Count(LedgerShard* shard, Row row, const Change& change);
 
-  // Holds the locks of all shards while it lives.  The thread may hold no lock
-  // of memory/ before.
+  // Holds the locks of all shards while it lives.  Before it is made, the
+  // thread may hold no lock of memory/.
   class Exclusive {
    public:
     explicit Exclusive(Ledger* ledger);
-    // Only tries while `*turn` is small.  `*turn` is 0 at first, and is counted
-    // up here.  If another thread collects, the caller may find what it needs
-    // when it looks again.
+    // As above, but the first kTurns attempts of a caller do not wait for a
+    // thread that holds the locks. held() is false then: the caller looks for
+    // its block again, and may find it, since the other thread has changed
+    // something.  `*turn` counts the attempts, from 0.
     Exclusive(Ledger* ledger, int* turn);
     ~Exclusive();
     Exclusive(const Exclusive&) = delete;
@@ -174,7 +175,8 @@ class Ledger {
   // Counts centrally.  `bytes` < 0: the segment goes back.
   void CountSegment(Row row, int64_t bytes, bool oversize)
       DEVRT_EXCLUDES(mutex_);
-  // An expandable segment grew or shrank: bytes, but no segment.
+  // Counts the growth of an expandable segment, which changes bytes but not the
+  // number of segments.
   void CountReserved(Row row, int64_t bytes) DEVRT_EXCLUDES(mutex_);
   // `count` is +1 or -1.
   void CountOversizeAllocation(int64_t count) DEVRT_EXCLUDES(mutex_);

@@ -95,8 +95,8 @@ class alignas(64) BlockPool {
 
   // ---- Allocation and free --------------------------------------------------
 
-  // `fresh`: a segment that the pool adopts before, whatever the answer is;
-  // may be nullptr.
+  // `fresh`: a segment that the pool adopts first, whatever the answer is;
+  // nullptr: none.
   PoolAnswer Allocate(StreamRef stream, const PoolRequest& request,
                       Segment* fresh, void** pointer) DEVRT_EXCLUDES(lock_);
   // Sets `*block` for kUses.
@@ -109,10 +109,11 @@ class alignas(64) BlockPool {
 
   // ---- The stream -----------------------------------------------------------
 
-  // The pool serves `stream` from now on.  False if it serves another stream,
+  // Makes the pool serve `stream`.  Returns false if it serves another stream,
   // or has segments and another timeline.
   bool BeginStream(StreamRef stream, Timeline* timeline) DEVRT_EXCLUDES(lock_);
-  // The stream ended; `epoch` of its timeline covers all of its work.
+  // Notes that the stream has ended.  `epoch` of its timeline covers all of its
+  // work.
   void EndStream(uint64_t serial, uint64_t epoch) DEVRT_EXCLUDES(lock_);
   // The stream, if it has not ended.
   std::optional<StreamRef> stream() DEVRT_EXCLUDES(lock_);
@@ -143,9 +144,10 @@ class alignas(64) BlockPool {
                   void** pointer) DEVRT_EXCLUDES(lock_);
   // Appends the segments and pages without a live block.
   void ListFree(std::vector<FreeSegment>* list) DEVRT_EXCLUDES(lock_);
-  // Takes out what ListFree found if nothing has changed there; pages are busy
-  // then.  Takes nothing if `*kept`, which is read under the lock: an
-  // allocation since the listing may have left everything looking unchanged.
+  // Takes out a segment or pages that ListFree found, if they have not changed
+  // since.  Pages then become busy.  Takes nothing if `*kept` is true.  `*kept`
+  // is read under the lock, because a block that was allocated and freed since
+  // ListFree leaves its segment looking unchanged.
   bool RemoveIfUnchanged(const FreeSegment& segment,
                          const std::atomic<bool>* kept) DEVRT_EXCLUDES(lock_);
   // Takes all segments out, whatever is in them: the device's memory is gone.
@@ -182,8 +184,8 @@ class alignas(64) BlockPool {
   // TakeSegment and Lend look at this many free blocks.
   static constexpr int kMostLooks = 8;
 
-  // Counts a change.  `all`: the caller holds every lock, and counting cannot
-  // fail.  False: the change needs every lock.
+  // Counts a change.  If `all` is not null, the caller holds every lock, and
+  // counting cannot fail.  Returns false if the change needs every lock.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Count(Row row, const Change& change,
                                           Ledger::Exclusive* all)
       DEVRT_REQUIRES(lock_) {
@@ -226,7 +228,7 @@ class alignas(64) BlockPool {
   // Makes a block free and joins it with its free neighbours.  Returns
   // false as HandOut does.
   bool MakeFree(Block* block, Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
-  // The block was freed while other streams may use it.
+  // Makes a block kClosing that was freed while other streams may use it.
   void BeginClosing(Block* block, const PoolReturn& request)
       DEVRT_REQUIRES(lock_);
   // True if the block was released before what `taker` does next.
@@ -237,7 +239,7 @@ class alignas(64) BlockPool {
   Block* FindReleased(const PoolRequest& request, const Timeline* taker,
                       bool whole) const DEVRT_REQUIRES(lock_);
 
-  // The first line of the cache has what every allocation and free needs.
+  // The first cache line has what every allocation and free needs.
   SpinLock lock_;
   std::atomic<uint32_t> lent_{0};  // blocks
   PoolStream stream_ DEVRT_GUARDED_BY(lock_);

@@ -14,7 +14,7 @@
 //   GraphUse              whether the allocator serves graphs
 //   SuballocationReports  a backend that watches memory is told of blocks
 //
-// Each part uses only those that are constructed before it.
+// Each part uses only parts that are constructed before it.
 //
 // Captures (devrt.capture/0): a stream that another library captures gets what
 // its pool has, and an error otherwise.  Freed blocks are polled in a way that
@@ -22,11 +22,11 @@
 // (graph_pool.h) takes memory from the driver for such a stream too, in relaxed
 // mode.
 //
-// Quarantine (docs/reference/semantics.md 2.5): frees only change the books,
-// nothing is handed out, and segments are kept for ever.  Shutdown: cached
-// segments go back in the release hook, and live blocks make it fail (C98).
-// What streams still use then, and all memory of a lost device, is left to the
-// plugin's end.
+// Quarantine (docs/reference/semantics.md 2.5): frees only update the tables of
+// the allocator, no block is handed out, and segments are kept for ever.
+// Shutdown: cached segments go back in the release hook, and live blocks make
+// it fail (C98).  What streams still use then, and all memory of a lost device,
+// is left to the plugin's end.
 //
 // Locks, in this order.  No lock is held while a backend, a hook or a callback
 // is called:
@@ -86,7 +86,7 @@ class DeviceAllocator {
   // See RecordStream.
   absl::Status RecordUse(Segment* segment, const void* pointer,
                          StreamRef stream);
-  // An operation of devrt that was just enqueued on `stream` uses the block.
+  // Notes that an operation that was just enqueued on `stream` uses the block.
   void NoteUse(Segment* segment, const void* pointer, StreamRef stream);
 
   // ---- The cache ------------------------------------------------------------
@@ -105,8 +105,8 @@ class DeviceAllocator {
   // Ends it: its memory goes back to the driver, that of live blocks with the
   // last free.
   void Abandon();
-  // Takes an abandoned allocator without memory into use again; false if this
-  // is none.
+  // Uses an abandoned allocator without memory again.  Returns false if this is
+  // not one.
   bool Revive();
 
   // ---- Parts ----------------------------------------------------------------
@@ -141,16 +141,16 @@ class DeviceAllocator {
   absl::StatusOr<void*> AllocateSlowly(const MemoryRequest& request,
                                        PoolRequest wanted, PoolAnswer answer);
   absl::StatusOr<bool> IsCapturing(StreamRef stream) const;
-  // A block was taken for the request: counts and reports it.
+  // Counts and reports the block that was taken for the request.
   absl::StatusOr<void*> FinishAllocation(const MemoryRequest& request,
                                          const PoolRequest& wanted,
                                          void* pointer);
   PoolReturn ReturnOf(Segment* segment, void* pointer, const StreamRef* stream,
                       CallSite site);
-  // For a block that is kClosing: closes its open uses, then settles it or
-  // makes it pending.
+  // Closes the open uses of a block that is kClosing, then settles it or makes
+  // it pending.
   void CloseUses(BlockPool* pool, Block* block, const StreamRef* freed_on);
-  // All uses of the block are over.
+  // Makes a block free after all its uses are over.
   static void SettleBlock(void* block);
 
   DeviceRecord* const device_;

@@ -2,7 +2,7 @@
 //
 // SmallFreeBlocks, LargeFreeBlocks: the free blocks of one pool and one size
 // class.  Both find the best fit: the smallest block that is large enough, and
-// of equal ones that at the lowest address.
+// among blocks of that size the one at the lowest address.
 //
 // Small pool: a bin for each size of 1 .. 4,096 granules, the last one for 2
 // MiB and more (blocks above 2 MiB exist only in expandable segments).  Two

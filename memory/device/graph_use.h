@@ -23,8 +23,8 @@ class GraphUse {
   GraphUse(const GraphUse&) = delete;
   GraphUse& operator=(const GraphUse&) = delete;
 
-  // The allocator serves graphs from now on, up to End.  False if it does
-  // already.
+  // Makes the allocator serve graphs, up to End.  Returns false if it serves
+  // graphs already.
   bool Begin() {
     was_begun_.store(true);
     bool expected = false;
@@ -37,8 +37,8 @@ class GraphUse {
   // active(), for a reader that asks later under a lock.
   const std::atomic<bool>* active_flag() const { return &active_; }
 
-  // `capture` asked the allocator for memory and keeps it.  False if the
-  // capture keeps it already.
+  // Makes `capture`, which asked the allocator for memory, keep the allocator.
+  // Returns false if the capture keeps it already.
   bool AddCapture(CaptureNumber capture) DEVRT_EXCLUDES(mutex_);
   bool HasCapture(CaptureNumber capture) DEVRT_EXCLUDES(mutex_);
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryInFlight: counts memory in flight, which a search cannot see: a segment
-// between two pools or between a pool and the driver, bytes that are reserved
-// until the driver refuses, a freed block before it is in its queue.
+// MemoryInFlight: counts moves of memory, during which a search for room cannot
+// see the memory.  It may be a segment between two pools or between a pool and
+// the driver, bytes that are reserved until the driver refuses, or a freed
+// block before it is in its queue.  A thread makes a Scope for each move.
 //
 //   const MemoryInFlight::Seen before = in_flight.See();
 //   ...                                        // finds no room
 //   if (in_flight.HaveEnded(before)) ...       // look again
 //
-// Memory that the calling thread moves does not count.  A thread asks inside a
-// Scope of its own only if code of the program runs there, such as a log sink
-// that allocates.
+// HaveEnded leaves the Scopes of the calling thread out.  It is called inside
+// one only if the Scope runs code of the program, such as a log sink that
+// allocates.
 //
-// Threads: any.  No lock.  Waiting for the end of a Scope ends, because a Scope
-// holds at most one call of the driver.
+// Threads: any.  There is no lock, but HaveEnded may wait for the end of a
+// Scope of another thread.  That wait is bounded, because a Scope makes at most
+// one call of the driver.
 
 #ifndef DEVRT_MEMORY_DEVICE_MEMORY_IN_FLIGHT_H_
 #define DEVRT_MEMORY_DEVICE_MEMORY_IN_FLIGHT_H_
@@ -51,8 +53,8 @@ class MemoryInFlight {
     uint64_t own;
   };
   Seen See() const { return {ended_.load(), t_own_}; }
-  // Returns true if a Scope of another thread has ended since `before`.  Waits
-  // for the end of one that is under way.
+  // Returns true if a Scope of another thread has ended since `before`.  If
+  // none has, waits for the end of a Scope that is under way.
   bool HaveEnded(const Seen& before) const {
     for (;;) {
       const bool none = under_way_.load() <= t_under_way_;

@@ -36,8 +36,8 @@ class BlockPool;
 
 struct PendingFree {
   void* block = nullptr;  // Block or PinnedBlock
-  // Uses that this pool is past are not waited for (BlockPool::IsPast).  May be
-  // null.
+  // The pool that the block goes back to; may be null.  A use is not waited for
+  // if the pool's stream comes after it (BlockPool::IsPast).
   BlockPool* home = nullptr;
   StreamUses uses;
 };
@@ -52,8 +52,8 @@ struct PendingFree {
 //   - that event cannot be made
 //   - another library captures the stream (the caller may be the thread that
 //     ends the capture)
-//   - the device would have to be waited for while one of its streams is
-//   captured - the device accepts no calls
+//   - only a wait for the device would help, and a stream of it is captured
+//   - the device accepts no calls
 // The work then counts as running until a later look sees its end.
 absl::Status WaitFor(const OrderPoint& point);
 
@@ -65,8 +65,8 @@ class PendingFrees {
   PendingFrees(const PendingFrees&) = delete;
   PendingFrees& operator=(const PendingFrees&) = delete;
 
-  // Removes uses that are complete, or that `home` is past.  Returns true if
-  // none is left: the caller settles the block.
+  // Removes uses that are complete, or that the stream of `home` comes after.
+  // Returns true if none is left: the caller then settles the block.
   static bool IsOver(PendingFree* item);
   // Settles the block at once, or when its uses are over.
   void Add(PendingFree item) DEVRT_EXCLUDES(mutex_);

@@ -144,14 +144,14 @@ class PoolSegments {
   uint64_t free_bytes() const {
     return free_bytes_.load(std::memory_order_relaxed);
   }
-  // Pages with memory behind them were added or taken out.
+  // Called when pages with memory are added or taken out.
   void ChangeFreeBytes(int64_t bytes) {
     free_bytes_.store(free_bytes() + static_cast<uint64_t>(bytes),
                       std::memory_order_relaxed);
   }
 
  private:
-  // A free block of `size` granules begins behind `block`, which was cut.
+  // Adds a free block of `size` granules behind `block`, which was cut.
   void AddRest(Block* block, uint32_t size) {
     Segment* const segment = block->segment;
     const uint64_t released = block->free.released;

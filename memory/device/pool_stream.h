@@ -36,7 +36,8 @@ class PoolStream {
     timeline_ = timeline;
     end_epoch_ = 0;
   }
-  // The stream ended; `epoch` of the timeline covers all of its work.
+  // Notes that the stream has ended.  `epoch` of the timeline covers all of its
+  // work.
   void End(uint64_t serial, uint64_t epoch) {
     if (this->serial() == serial && end_epoch_ == 0) end_epoch_ = epoch;
   }

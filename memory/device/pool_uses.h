@@ -34,11 +34,11 @@ class PoolUses {
   PoolUses(const PoolUses&) = delete;
   PoolUses& operator=(const PoolUses&) = delete;
 
-  // Work that was just enqueued on `stream` uses the live block that holds
-  // `pointer`.  `open`: so does all later work of the stream until the free.
-  // `end_counts`: a pointer to the end of a block uses that block too (F17).
-  // Answers kDone, kNotLive or kMoved.  Sets `*foreign` if a block was given to
-  // another stream than `stream`.
+  // Notes that work that was just enqueued on `stream` uses the live block that
+  // holds `pointer`.  `open`: all later work of the stream until the free uses
+  // the block too.  `end_counts`: a pointer to the end of a block uses that
+  // block too (F17).  Answers kDone, kNotLive or kMoved.  Sets `*foreign` if a
+  // block was given to another stream than `stream`.
   PoolAnswer Add(Segment* segment, const void* pointer, StreamRef stream,
                  Timeline* timeline, bool open, bool end_counts, bool* foreign)
       DEVRT_EXCLUDES(*lock_);

@@ -28,11 +28,12 @@
 // already.  If any did (MemoryInFlight, CountFrees), and what is alive leaves
 // room, 6 to 8 are done again, kMostAttempts times at most.
 //
-// Under a DeferredRecovery::Scope the caller does what 5, 6 and 8 give back and
-// wait for, and asks again behind each; the fourth time all is as above.
+// Under a DeferredRecovery::Scope the giving back and waiting of the steps 5, 6
+// and 8 is left to the caller, one step each time, and the caller asks again
+// after each.  The fourth request does all steps itself.
 //
-// A stream that another library captures: nothing is waited for, and other
-// pools are left alone (RunInCapture).
+// For a stream that another library captures, nothing is waited for and other
+// pools are not searched (RunInCapture).
 //
 // Threads: an object belongs to its request.  No lock is held while a backend
 // or a callback is called.
@@ -83,7 +84,8 @@ class Recovery {
   absl::StatusOr<void*> GrowBySegment();
   absl::StatusOr<void*> GrowByPages();
   // Makes the pool reserve holes for the request, in a new segment if need be.
-  // False: the driver has no addresses, or not enough for the request.
+  // Returns false if the driver has no addresses, or not enough for the
+  // request.
   absl::StatusOr<bool> ReservePages(BlockPool* pool, PageRun* run,
                                     bool* no_addresses);
 

@@ -20,7 +20,9 @@ namespace devrt::internal {
 
 class SegmentKeeper {
  public:
-  // Another pool asks; `allocations` is the count of this pool so far.
+  // Called when another pool asks for a small segment.  Returns true if this
+  // pool keeps its segments.  `allocations`: the number of this pool's
+  // allocations so far.
   bool Keeps(uint64_t allocations) {
     if (turns_ < kTurns) return false;
     if (std::exchange(asked_at_, allocations) != allocations) asks_ = 0;
@@ -28,9 +30,9 @@ class SegmentKeeper {
     turns_ = 0;
     return false;
   }
-  // A small segment went to another pool.
+  // Notes that a small segment went to another pool.
   void NoteLoss() { lost_one_ = true; }
-  // A small request of this pool's stream found no block.
+  // Notes that a small request of this pool's stream found no block.
   void NoteShortage() {
     if (std::exchange(lost_one_, false)) ++turns_;
   }

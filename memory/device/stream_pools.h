@@ -43,7 +43,7 @@ class StreamPools {
     }
     return Find(stream);
   }
-  // The stream ended: its pool goes on without a stream.
+  // Called when the stream ends: its pool goes on without a stream.
   void EndStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
   std::vector<BlockPool*> All() DEVRT_EXCLUDES(mutex_);
 

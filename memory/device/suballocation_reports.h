@@ -33,15 +33,15 @@ class SuballocationReports {
   // True if the backend wants reports.
   bool wanted() const { return extension_.table != nullptr; }
 
-  // Memory came from the driver, or is about to go back.
+  // Reports memory that came from the driver, or that is about to go back.
   void Carve(void* pointer, uint64_t bytes) const;
   void Uncarve(void* pointer, uint64_t bytes) const;
-  // The block at `pointer` was taken for the request.
+  // Reports that the block at `pointer` was taken for the request.
   void HandOut(const MemoryRequest& request, void* pointer) const {
     if (ABSL_PREDICT_FALSE(wanted())) ReportHandOut(request, pointer);
   }
-  // The block is free again, behind the work of its pool's stream, or behind
-  // all work if the block had to wait.
+  // Reports that the block is free again: behind the work of its pool's stream,
+  // or behind all work if the block had to wait.
   void TakeBack(BlockPool* pool, const Block* block) const {
     if (ABSL_PREDICT_FALSE(wanted())) ReportTakeBack(pool, block);
   }

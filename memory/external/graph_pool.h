@@ -53,7 +53,7 @@ class GraphPool : public std::enable_shared_from_this<GraphPool> {
 
  private:
   explicit GraphPool(DeviceAllocator* allocator) : allocator_(allocator) {}
-  // `capture` keeps the pool until it is over.
+  // Makes `capture` keep the pool until the capture is over.
   void HoldBy(CaptureNumber capture);
 
   DeviceAllocator* const allocator_;

@@ -16,7 +16,7 @@ namespace devrt::internal {
 
 class PinnedAllocator;
 
-// The thread polls for `allocator` from now on.  False if the system gives no
+// Makes the thread poll for `allocator`.  Returns false if the system gives no
 // thread: allocations then poll themselves.
 bool StartBackground(PinnedAllocator* allocator);
 // Tells the thread that a block is pending.

@@ -87,7 +87,7 @@ class PinnedAllocator {
 
   // Live blocks of `device`.
   int64_t CountLive(const DeviceRecord* device);
-  // The device's native objects end: gives cached blocks back.
+  // Called when the device's native objects end: gives cached blocks back.
   void Release(DeviceRecord* device);
 
  private:

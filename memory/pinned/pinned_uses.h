@@ -18,8 +18,8 @@ namespace devrt::internal {
 
 // RecordPinnedUse.
 absl::Status RecordUseOfPinned(const void* pointer, StreamRef stream);
-// An operation of devrt that was just submitted to `stream` uses the block, if
-// `pointer` lies in one.
+// Notes that an operation that was just submitted to `stream` uses the block
+// that `pointer` lies in, if there is one.
 void NoteUseOfPinned(const void* pointer, StreamRef stream);
 // See AddKnownUses.
 bool AddUsesOfPinned(const void* pointer, absl::Span<const StreamUse> uses);

@@ -39,7 +39,8 @@ class CheckpointList {
     kFailed,  // a query failed; its checkpoint was removed
   };
 
-  // A list that is full takes checkpoints of waits only (Timeline).
+  // The number of checkpoints that makes the list full.  A full list takes only
+  // checkpoints that a wait needs (Timeline::PinCheckpoint).
   static constexpr size_t kMost = 64;
 
   CheckpointList(DeviceRecord* device, CheckpointPool* pool, EpochClock* clock)
@@ -75,8 +76,8 @@ class CheckpointList {
   CheckpointEvent* Pin(uint64_t epoch) DEVRT_EXCLUDES(mutex_);
   void Unpin(CheckpointEvent* check) DEVRT_EXCLUDES(mutex_);
 
-  // A checkpoint was left out, because the list was full or the stream was
-  // captured.  TakeLeftOut returns true once for that.
+  // Notes that a checkpoint was left out, because the list was full or the
+  // stream was captured.  TakeLeftOut then returns true once.
   void NoteLeftOut() { left_out_.store(true, std::memory_order_relaxed); }
   bool TakeLeftOut() {
     return left_out_.exchange(false, std::memory_order_relaxed);
@@ -101,11 +102,13 @@ class CheckpointList {
 
  private:
   Answer Ask(const CheckpointEvent& check, absl::Status* error);
-  // `check` is complete, and so is the work that it covers.
+  // Completes the epochs that `check` covers.
   void Complete(const CheckpointEvent& check);
-  // Pins the checkpoint that AskAll asks next: `step` further on, or halfway
-  // to the one of epoch `not_yet`.  Considers epochs up to `newest`.  nullptr:
-  // none is left.
+  // Pins and returns the checkpoint that AskAll asks next.  While `not_yet` is
+  // UINT64_MAX, that is the `step`-th oldest one.  Else the checkpoint of epoch
+  // `not_yet` was found incomplete, and the next is halfway between the oldest
+  // and that one.  Checkpoints of epochs after `newest` are left to the next
+  // poll.  Returns nullptr if none is left.
   CheckpointEvent* PinNext(size_t step, uint64_t not_yet, uint64_t newest)
       DEVRT_EXCLUDES(mutex_);
   // Removes `check` and, if it is complete, all checkpoints before it.
@@ -114,8 +117,9 @@ class CheckpointList {
   void Insert(CheckpointEvent* check) DEVRT_REQUIRES(mutex_);
   // The index of the first checkpoint that covers `epoch`.
   size_t Find(uint64_t epoch) const DEVRT_REQUIRES(mutex_);
-  // Removes the checkpoints from `first` up to `last`.  Returns a chain of
-  // those without a pin, which the caller puts back.
+  // Removes the checkpoints with indices in [first, last).
+  // Returns those without a pin as a chain, which the caller returns to the
+  // pool.
   CheckpointEvent* TakeOut(size_t first, size_t last) DEVRT_REQUIRES(mutex_);
 
   DeviceRecord* const device_;

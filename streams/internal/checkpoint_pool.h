@@ -25,7 +25,7 @@ struct CheckpointEvent {
   devrt_event event = nullptr;
   uint64_t epoch = 0;
   bool last = false;  // the checkpoint covers all work that its stream ever had
-  // Both belong to the lock of the CheckpointList that has the checkpoint.
+  // The lock of the CheckpointList that has the checkpoint guards both.
   uint32_t pins = 0;                // users of the event outside that lock
   bool removed = false;             // from the list: the last Unpin returns it
   CheckpointEvent* next = nullptr;  // in the pool, or in a chain to return
@@ -35,12 +35,12 @@ class CheckpointPool {
  public:
   explicit CheckpointPool(DeviceRecord* device) : device_(device) {}
 
-  // An event that nobody uses; made if there is none.
+  // Takes an unused event out of the pool, or makes one if there is none.
   absl::StatusOr<CheckpointEvent*> Acquire() DEVRT_EXCLUDES(mutex_);
   void Return(CheckpointEvent* event) DEVRT_EXCLUDES(mutex_);
   // Returns a chain of events; nullptr is an empty one.
   void ReturnAll(CheckpointEvent* events) DEVRT_EXCLUDES(mutex_);
-  // Destroys the events: the device's native objects are going.
+  // Destroys the events, when the device destroys its native objects.
   void DestroyAll() DEVRT_EXCLUDES(mutex_);
 
  private:

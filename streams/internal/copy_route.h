@@ -37,7 +37,8 @@ absl::StatusOr<Operand> RouteFill(DeviceRecord* stream_device, void* dst,
 // live block.
 absl::Status CheckAccess(const void* ptr);
 
-// `status` of a copy, with the call site of the free if a side was freed.
+// Returns `status`, the result of a copy. Adds the call site of the free if the
+// memory of a side was freed.
 absl::Status DescribeFreedMemory(absl::Status status, const void* dst,
                                  const void* src);
 

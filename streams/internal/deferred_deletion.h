@@ -45,7 +45,8 @@ inline bool HasDeferredDeletions() {
 }
 void RunDeferredDeletions();
 
-// Calls `f` now, or as a deferred deletion if this is a host function.
+// Calls `f` now, or as a deferred deletion if the thread is inside a host
+// function.
 template <typename F>
 void RunOutsideHostFunction(F f) {
   if (ABSL_PREDICT_TRUE(!InHostFunction())) {

@@ -31,12 +31,13 @@ namespace devrt::internal {
 
 class EpochClock {
  public:
-  // After an enqueue: the epoch that the work belongs to.
+  // Called after an enqueue.  Returns the epoch that the work belongs to.
   uint64_t Now() const { return epoch_.load(std::memory_order_acquire); }
-  // Before a native record, query or wait.
+  // Begins a look.  Called before the native record, query or wait.
   uint64_t BeginLook() { return epoch_.fetch_add(1); }
-  // The look that began at `epoch` saw the end of the work.  A thread that
-  // finds IsComplete sees everything that this thread has seen.
+  // Notes that the look that began at `epoch` saw the end of the work.  A
+  // thread for which IsComplete then returns true sees everything that this
+  // thread has seen.
   void Complete(uint64_t epoch) {
     uint64_t seen = completed_.load(std::memory_order_relaxed);
     while (seen < epoch && !completed_.compare_exchange_weak(
@@ -59,7 +60,7 @@ class EpochClock {
   }
 
  protected:
-  // A new native stream begins, in later epochs.
+  // Begins the epochs of a new native stream, behind all earlier ones.
   void BeginStream() {
     since_.store(epoch_.fetch_add(1) + 1, std::memory_order_release);
   }

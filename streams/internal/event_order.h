@@ -44,8 +44,9 @@ class EventOrder {
     return (before + 1) << 1 | static_cast<uint64_t>(alone);
   }
   static bool IsAlone(uint64_t token) { return (token & 1) != 0; }
-  // Before the native record at `point`, whose stream comes after `order`;
-  // nullptr: after nothing.  Only while the record is alone.
+  // Called before the native record, if the record is alone.  `point`: the
+  // point of the stream at which it records.  `order`: what the stream comes
+  // after there; nullptr if it has waited for nothing.
   void Note(OrderPoint point, const Order* order) {
     timeline_.store(point.timeline, std::memory_order_release);
     epoch_.store(point.epoch, std::memory_order_release);
@@ -53,7 +54,8 @@ class EventOrder {
       NoteOrder(order);
     }
   }
-  // `noted`: Note was called and the native record succeeded.
+  // Called after the native record.  `noted`: Note was called and the native
+  // record succeeded.
   void End(uint64_t token, bool noted) {
     const uint64_t number = token >> 1;
     if (noted) known_.store(number, std::memory_order_release);
@@ -65,7 +67,8 @@ class EventOrder {
       ended_.fetch_add(1, std::memory_order_release);
     }
   }
-  // A new event begins, which no other thread has yet.
+  // Forgets everything, because the record now serves a new event, which no
+  // other thread has yet.
   void Forget() {
     const uint64_t begun = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(begun, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventRecord: the record behind EventRef.  As stream records, event records
-// are used again under a new serial number and never freed.
+// EventRecord: the record behind EventRef.  Event records are used again under
+// a new serial number and never freed, like stream records.
 
 #ifndef DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_
 #define DEVRT_STREAMS_INTERNAL_EVENT_RECORD_H_

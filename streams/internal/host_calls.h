@@ -23,9 +23,9 @@
 
 namespace devrt::internal {
 
-// One submitted host function.  The backend holds it until the backend has
-// called, and the device's list holds it until some thread claims it.  The
-// thread that claims it runs it.
+// One submitted host function.  The backend holds a reference until the backend
+// has made its call.  The device's list holds one until a thread claims the
+// function.  The thread that claims the function runs it.
 struct HostCall : DeferredObject {
   HostCall(DeviceRecord* d, HostFunc f, CallSite s)
       : device(d),
@@ -35,17 +35,17 @@ struct HostCall : DeferredObject {
 
   // Runs the function in the calling thread, which has claimed it.
   void Run(absl::Status status);
-  // Lets one hold go.  The last one has the function object destroyed outside
-  // of host functions, where frees work (C42).
+  // Drops one reference.  After the last one the function object is destroyed
+  // outside of host functions, where frees work (C42).
   void Drop();
 
   DeviceRecord* const device;
   const CallSite site;
-  const uint64_t life;  // of the device: a backend may call after a reset
+  const uint64_t life;  // the device's; a backend may call after a reset
   HostFunc function;
   std::atomic<bool> claimed{false};
   std::atomic<int> holders{1};
-  // The list's lock.
+  // The lock of HostCalls guards both.
   HostCall* previous = nullptr;
   HostCall* next = nullptr;
 };
@@ -54,7 +54,7 @@ class HostCalls {
  public:
   void Add(HostCall* call) DEVRT_EXCLUDES(mutex_);
   void Remove(HostCall* call) DEVRT_EXCLUDES(mutex_);
-  // Takes out and claims all calls, in order of submission, with a hold on
+  // Takes out and claims all calls, in order of submission, with a reference to
   // each.
   std::vector<HostCall*> TakeAll() DEVRT_EXCLUDES(mutex_);
 

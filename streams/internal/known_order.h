@@ -27,7 +27,7 @@ class KnownOrder {
 
   // Returns true if the stream comes after `point`.
   bool Covers(const OrderPoint& point) const DEVRT_EXCLUDES(mutex_);
-  // The stream has waited for `waited`.
+  // Notes that the stream has waited for `waited`.
   void Join(const OrderedPoint& waited) DEVRT_EXCLUDES(mutex_);
   // Notes in `event` that it is recorded at `point` of the stream.
   void NoteIn(EventOrder* event, OrderPoint point) DEVRT_EXCLUDES(mutex_) {
@@ -40,7 +40,8 @@ class KnownOrder {
   void CopyTo(Order* order) const DEVRT_EXCLUDES(mutex_);
 
   void Clear() DEVRT_EXCLUDES(mutex_);
-  // The native stream ends: Clear, and Join does nothing until Open.
+  // Called when the native stream ends.  Clears the order; Join does nothing
+  // until Open.
   void Close() DEVRT_EXCLUDES(mutex_);
   void Open() DEVRT_EXCLUDES(mutex_);
 

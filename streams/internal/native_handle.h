@@ -49,15 +49,17 @@ class NativeHandle {
   // `may_be_destroyed`: as MayBeDestroyed.  `exposed`: others have the handle.
   void Attach(devrt_stream handle, const void* thread, bool may_be_destroyed,
               bool exposed) DEVRT_EXCLUDES(mutex_);
-  // Takes the handle away: the native stream ends.  Returns true if nobody
-  // borrows the handle, so that the caller has to destroy the native stream.
-  // Returns false if the last borrower does that, provided `destroy` is set.
+  // Takes the handle away, because the native stream ends.  Returns true if no
+  // thread borrows the handle, so that the caller has to destroy the native
+  // stream.  Returns false if the last borrower will destroy it, provided
+  // `destroy` is set.
   bool Detach(bool destroy) DEVRT_EXCLUDES(mutex_);
-  // Takes the handle away: the device destroys its native streams.
+  // Takes the handle away, because the device destroys its native streams.
   void Forget() DEVRT_EXCLUDES(mutex_);
 
-  // The native stream is not destroyed until Return.  nullptr: there is no
-  // native stream, and Return must not be called.
+  // Returns the handle.  The native stream is not destroyed until Return is
+  // called.  Returns nullptr if there is no native stream; then Return must not
+  // be called.
   devrt_stream Borrow() DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (handle_ != nullptr) ++borrowers_;
@@ -91,13 +93,14 @@ class NativeHandle {
   bool MayCapture() const {
     return may_capture_.load(std::memory_order_relaxed) != 0;
   }
-  // Others have the native handle from now on, and may capture the stream.
+  // Notes that others have the native handle from now on, and may capture the
+  // stream.
   void NoteExposed() {
     may_capture_.fetch_or(kExposed, std::memory_order_relaxed);
   }
-  // Around a native wait for an event that may be part of a capture: the wait
-  // makes the stream part of it, and other threads must ask meanwhile.
-  // `joined`: the stream is part of the capture.
+  // Called before and after a native wait for an event that may be part of a
+  // capture.  The wait makes the stream part of that capture, so other threads
+  // must ask meanwhile.  `joined`: the stream is now part of the capture.
   void BeginJoin() {
     may_capture_.fetch_add(kJoining, std::memory_order_relaxed);
   }

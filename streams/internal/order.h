@@ -3,7 +3,8 @@
 // Order: what a stream, or the newest record of an event, comes after.
 //
 // A point is "the work of a stream up to here".  An Order is a bounded set of
-// points.  What it says is true; what it does not say is unknown.
+// points.  The stream or the record certainly comes after these points.  It may
+// come after others too.
 //
 // Threads: these are plain values, which their owners lock.
 
@@ -40,7 +41,7 @@ struct Order {
   uint64_t EpochOf(const Timeline* timeline) const;
   // Removes points whose work is complete.
   void DropComplete();
-  // The work of all points is complete.
+  // Completes the work of all points.
   void CompleteAll() const;
 };
 
@@ -49,8 +50,8 @@ struct OrderedPoint {
   OrderPoint point;
   Order order;
 
-  // The work of the point is complete, and so is all work before it.  Defined
-  // in timeline.h, inline for queries of events.
+  // Completes the work of the point and all work before it.  Defined in
+  // timeline.h, inline for queries of events.
   inline void CompleteAll() const;
 };
 

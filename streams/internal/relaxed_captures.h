@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RelaxedCaptures: while this lives, questions of the calling thread about
-// uncaptured work leave all captures valid (C82).
+// RelaxedCaptures: gives the calling thread CUDA's relaxed capture mode while
+// the object lives. Queries and waits of the thread for work that is not
+// captured then leave all captures valid (C82).
 //
 //   const RelaxedCaptures relaxed(device);
 //   ... queries and waits of the driver ...

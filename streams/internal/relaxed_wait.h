@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Queries of and waits for a stream that devrt makes of its own accord, in a
-// copy or an export.  They leave captures of other streams valid, whichever
-// thread began them (C82).  `stream` itself must not be captured.
+// A query of a stream and a wait for a stream in the relaxed capture mode, for
+// copies and exports, in which the program asked for no wait.  They leave
+// captures of other streams valid, whichever thread began them (C82).  `stream`
+// itself must not be captured.
 //
 // A wait by StreamRef::Synchronize uses the capture mode of the program.
 

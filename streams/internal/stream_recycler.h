@@ -3,10 +3,10 @@
 // StreamRecycler: the streams of one device.  It makes them, takes them back
 // and hands them out again.
 //
-// A stream that comes back idle is handed out again at once; a busy stream once
-// a query finds it idle.  A stream whose native handle was given to somebody is
-// destroyed, because it may still be in use.
-// docs/decisions/0003-stream-records.md has the reasons.
+// A stream that comes back idle may be handed out again at once.  A stream that
+// comes back busy is handed out again after a query finds it idle.  A stream
+// whose native handle was given to somebody is destroyed, because it may still
+// be in use. docs/decisions/0003-stream-records.md has the reasons.
 //
 // Threads: any.  Lock: `mutex_`, a leaf; it is not held while the driver is
 // called, because other threads may run in that call.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ThreadStreams: what the calling thread owns of streams until it ends: the
-// slots of its current streams and its per-thread default streams.
+// ThreadStreams: what a thread owns until it ends: the slots of its current
+// streams, and its per-thread default streams.
 //
 // The slots themselves are in ThreadState, where inline code finds them.
 
@@ -18,8 +18,8 @@ namespace devrt::internal {
 
 class ThreadStreams {
  public:
-  // The calling thread's.  Made at the first call, which registers a destructor
-  // of the thread: for slow paths only.
+  // Returns the object of the calling thread.  The first call makes it and
+  // registers a destructor of the thread: for slow paths only.
   static ThreadStreams* Own();
 
   ThreadStreams() = default;
@@ -28,8 +28,8 @@ class ThreadStreams {
   // Frees the slots and releases the per-thread streams.
   ~ThreadStreams();
 
-  // The thread's default stream of `device`, which takes calls; made at the
-  // first call.
+  // Returns the thread's default stream of `device`, and makes it at the first
+  // call.  `device` takes calls.
   absl::StatusOr<StreamRef> PerThreadStream(DeviceRecord* device);
 
  private:

@@ -71,9 +71,11 @@ class Timeline : public EpochClock {
 
   // ---- Looks of the program -------------------------------------------------
 
-  // BeginLook, or 0, which completes nothing, if uses are not tracked.
+  // Calls BeginLook and returns its epoch.  Returns 0, which completes nothing,
+  // if uses are not tracked.
   uint64_t BeginLookIfTracked() { return AreUsesTracked() ? BeginLook() : 0; }
-  // Complete, after a look at what the handle means on the calling thread.
+  // Completes `epoch` after a look, unless the handle means another stream on
+  // the calling thread (NativeHandle::IsValidOnThisThread).
   void CompleteHere(uint64_t epoch) {
     if (native_.IsValidOnThisThread()) Complete(epoch);
   }
@@ -85,50 +87,56 @@ class Timeline : public EpochClock {
   // for it, or the rule of the default stream orders the two (C8: a default and
   // a blocking stream of one device).
   bool IsAfter(const OrderPoint& point) const;
-  // As IsAfter, without the rule of the default stream.  So this fact may be
-  // handed on: what comes after this stream's present epoch comes after `point`
-  // too.  By that rule only later operations wait, and a stream without
-  // operations may be seen at its end earlier.
+  // Returns what IsAfter returns without the rule of the default stream.  If
+  // true, a stream that waits for this stream comes after `point` too.  The
+  // rule of the default stream does not allow that conclusion: it delays
+  // operations only, so a stream that gets no operation may be found complete
+  // while `point` is not.
   bool IsPast(const OrderPoint& point) const;
-  // The stream has waited for an event that was recorded at `waited`.
+  // Notes that the stream has waited for an event that was recorded at
+  // `waited`.
   void Join(const OrderedPoint& waited) {
     if (native_.IsValidOnThisThread()) order_.Join(waited);
   }
-  // Before the native record of an event at `epoch`.
+  // Notes in `event` that it is recorded at `epoch`.  Called before the native
+  // record.
   void NoteIn(EventOrder* event, uint64_t epoch) {
     order_.NoteIn(event, {this, epoch});
   }
 
   // ---- Checkpoints ----------------------------------------------------------
 
-  // Records a checkpoint on `stream`, whose timeline this is, unless one covers
-  // `epoch` already: the epoch of the use, from Now() after it.  Calls the
-  // backend: no lock may be held, and the thread must be outside host
-  // functions.  Nothing is recorded while CheckpointList::kMost are open or
-  // another library captures the stream; a Poll that finds a checkpoint or the
-  // stream complete makes up for it.  FAILED_PRECONDITION for another thread's
-  // per-thread stream.
+  // Records a checkpoint on `stream`, the stream of this timeline, behind the
+  // use whose Now() was `epoch`.  Does nothing if an open checkpoint covers
+  // `epoch`.  Calls the backend: no lock may be held, and the thread must be
+  // outside host functions.  The checkpoint is left out while
+  // CheckpointList::kMost are open or another library captures the stream; a
+  // later Poll that finds a complete checkpoint records it.
+  // FAILED_PRECONDITION for another thread's per-thread stream.
   absl::Status Checkpoint(StreamRef stream, uint64_t epoch);
   absl::Status Checkpoint(StreamRef stream) {
     return Checkpoint(stream, Now());
   }
-  // As Checkpoint, in a call of the program that does not name `stream`:
-  // nothing is recorded if the native stream may be destroyed by now.
+  // Calls Checkpoint from a call of the program that does not name `stream`.
+  // Records nothing if the native stream may already be destroyed, since the
+  // handle must not be used then (NativeHandle::MayBeDestroyed).
   absl::Status CheckpointLater(StreamRef stream, uint64_t epoch) {
     return native_.MayBeDestroyed() ? absl::OkStatus()
                                     : Checkpoint(stream, epoch);
   }
-  // As Checkpoint, for a stream that only the present call may use: makes room
-  // in a full list.
+  // Calls Checkpoint for a stream that needs eager checkpoints (below).  Makes
+  // room in a full list first, because no later call could record the
+  // checkpoint.
   absl::Status CheckpointEagerly(StreamRef stream, uint64_t epoch);
   // Returns true if later queries are impossible: the stream was adopted
   // without an owner, or it is a per-thread stream.  Checkpoints are then
   // recorded with the use, and not when somebody waits.
   bool NeedsEagerCheckpoints() const { return native_.IsForPresentCallOnly(); }
-  // For a wait on the host or on a stream: the oldest checkpoint that covers
-  // `epoch`, or a new one, even if the list is full.  Unpin gives it back.
-  // `covered`: the point that the checkpoint stands for.  nullptr: the epoch is
-  // complete, or the calling thread cannot reach the stream.
+  // Returns a checkpoint to wait for, on the host or on a stream: the oldest
+  // that covers `epoch`, or a new one, even if the list is full.  The caller
+  // gives it back by Unpin.  `covered` receives the point that the checkpoint
+  // stands for.  Returns nullptr if the epoch is complete, or if the calling
+  // thread cannot reach the stream.
   absl::StatusOr<CheckpointEvent*> PinCheckpoint(uint64_t epoch,
                                                  OrderedPoint* covered);
   void Unpin(CheckpointEvent* check) { checkpoints_.Unpin(check); }
@@ -168,20 +176,23 @@ class Timeline : public EpochClock {
     kBusy,     // work may run, and the handle still takes a checkpoint
     kUnknown,  // only a wait for the device tells
   };
-  // The native stream ends.  Returns true if the caller has to destroy it;
-  // false if a borrower of the handle does, provided `destroy` is set.
+  // Called when the native stream ends.  Returns true if the caller has to
+  // destroy the native stream.  Returns false if a thread that borrows the
+  // handle will destroy it, provided `destroy` is set.
   bool End(EndState state, bool destroy);
   // Returns true if the timeline may serve another native stream.
   bool IsSpent() const;
   // Serves another native stream from now on.
   void Revive(Rule rule);
-  // The device destroys its native objects: no work runs.
+  // Called when the device destroys its native objects: no work runs any more.
   void Release();
-  // Before a wait for the whole device: the epoch that is complete after it.
+  // Called before a wait for the whole device.  Returns the epoch that is
+  // complete after the wait.
   uint64_t BeginWait();
 
  private:
-  // Asks the stream, whose handle is borrowed.  An error: there is no answer.
+  // Queries the stream, whose handle is borrowed.  Returns an error if the
+  // query gave no answer.
   absl::Status AskStream(devrt_stream handle);
   // Obtains the handle of a default stream that the program has not named yet:
   // other libraries may work on it.
@@ -204,7 +215,8 @@ inline void OrderedPoint::CompleteAll() const {
   if (order.count != 0) order.CompleteAll();
 }
 
-// The timeline of `stream`, which is made with the native handle.
+// Returns the timeline of `stream`.  It is made together with the native
+// handle.
 Timeline* TimelineOf(StreamRef stream);
 
 }  // namespace devrt::internal

@@ -45,7 +45,7 @@ class Timelines {
   // Waits for the device by `wait`; then all work submitted before is complete.
   absl::Status Synchronize(absl::FunctionRef<absl::Status()> wait)
       DEVRT_EXCLUDES(mutex_);
-  // The device destroys its native objects.
+  // Called when the device destroys its native objects.
   void Release() DEVRT_EXCLUDES(mutex_);
 
  private:

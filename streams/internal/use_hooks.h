@@ -18,7 +18,7 @@
 
 namespace devrt::internal {
 
-// One range of memory that an operation of devrt's touched.
+// One range of memory that an operation touched.
 struct UsedRange {
   const void* pointer;
   uint64_t bytes;
