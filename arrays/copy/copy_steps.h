@@ -7,7 +7,8 @@
 //   DEVRT_ASSIGN_OR_RETURN(const Array packed, NewOn(step, dst, dtype));
 //   DEVRT_RETURN_IF_ERROR(CopyByKernel(step, packed, src));
 //
-// The functions ask nothing that the step says: the route has asked.
+// The functions do not repeat checks whose results are in the step: the route
+// has made them.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_STEPS_H_
 #define DEVRT_ARRAYS_COPY_COPY_STEPS_H_
@@ -26,8 +27,8 @@
 namespace devrt::internal {
 
 struct CopyStep : Step {
-  // The stream's backend needs the calling thread for copies of memory of one
-  // side, which is host memory (IsPageable).
+  // One side is host memory, and the stream's backend needs the calling thread
+  // for copies of it (IsPageable).
   bool pageable = false;
 };
 
@@ -49,7 +50,7 @@ Array WithMemoryOf(const Array& block, const Array& like, const char* begin);
 
 // FAILED_PRECONDITION while the stream is capturing.
 DEVRT_EXPORT absl::Status CheckMayWait(StreamRef stream);
-// CheckMayWait for the step's stream.  Afterwards the step knows that the
+// Calls CheckMayWait for the step's stream, and notes in the step that the
 // stream is in no capture.
 absl::Status CheckMayWait(Step* step);
 // Returns true if a device does the operations on the array, and false if the

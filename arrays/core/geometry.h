@@ -57,13 +57,15 @@ ByteSpan SpanOf(const Array& array);
 
 // Returns true if two elements of the array share a byte.  The answer is exact
 // for up to 4096 elements, and for more if the axes nest, as those of all views
-// do except with unusual strides from FromPointer.  Otherwise it is true.
+// do except with unusual strides from FromPointer.  Otherwise the answer is
+// true.
 bool HasOverlap(const Array& array);
 
-// Returns true if a byte may belong to elements of both arrays; false is always
-// right.  Compares addresses, so the arrays may have different storages.  True
-// is exact for contiguous arrays, and for arrays that interleave with a common
-// period, as columns of one array and slices with one step do.
+// Returns true if a byte may belong to elements of both arrays; the answer
+// false is always right.  Compares addresses, so the arrays may have different
+// storages.  The answer true is right for contiguous arrays, and for arrays
+// that interleave with a common period, as columns of one array and slices with
+// one step do.
 bool MayOverlap(const Array& a, const Array& b);
 
 // Returns true if each element has the same address in both arrays.

@@ -24,8 +24,8 @@ struct Consumer {
   enum class Order { kNone, kStream, kHostWait };
   Order order = Order::kNone;
   std::optional<StreamRef> stream;
-  // Set if only this call makes devrt know `stream`, which may be destroyed
-  // after the call.
+  // Set if devrt knows `stream` from this call only.  Then `stream` may be
+  // destroyed after the call.
   std::optional<Stream> adopted;
 };
 

@@ -145,7 +145,7 @@ absl::Status ComputeTo(uint32_t op, const Inputs& inputs, DType dtype,
 absl::StatusOr<Array> Compute(uint32_t op, const Inputs& inputs, DType dtype,
                               const Array* out);
 
-// Cast, as a part of an operation that errors name instead.
+// Calls Cast as a part of `operation`, which errors name instead of Cast.
 absl::StatusOr<Array> CastFor(const char* operation, const Array& array,
                               DType dtype, CallSite site);
 

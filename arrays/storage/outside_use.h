@@ -32,8 +32,9 @@ class OutsideUse {
   StreamRef stream() const { return stream_; }
   // Returns true if the Stream has not ended.
   bool Lives() const;
-  // A use for what the stream was given up to now; nullopt if that is complete.
-  // May ask the backend whether the stream captures.
+  // Returns a use that stands for all work that the stream got up to now;
+  // nullopt if that work is complete.  May ask the backend whether the stream
+  // captures.
   std::optional<StorageUse> UpToNow() const;
   // Returns true if the Stream has ended and the native stream may have got
   // work since, of which devrt knows nothing (ExchangeSettings::release).

@@ -15,9 +15,9 @@
 // backend for no order.
 //
 // The end of the last array ends the Storage.  Memory that devrt allocated goes
-// back to its resource on the home stream, and uses by other streams hold it
-// back there.  The owner of borrowed memory is kept until all uses are complete
-// (E36).  Neither waits on the host.
+// back to its resource on the home stream, and the resource hands it out again
+// only after the uses by other streams.  The owner of borrowed memory is kept
+// until all uses are complete (E36).  Neither waits on the host.
 //
 // Plain host memory has no uses: every operation on it waits (E46).
 //
@@ -110,8 +110,8 @@ class Storage {
   // nothing if the memory goes back on `stream` anyway.
   absl::Status RecordConsumer(StreamRef stream, CallSite site)
       DEVRT_EXCLUDES(mutex_);
-  // Notes what was done through `outside` up to now; nullopt stands for a
-  // stream that devrt does not know.
+  // Notes the work up to now of `outside` as a use; nullopt stands for a stream
+  // that devrt does not know.
   void NoteOutsideUse(const std::optional<OutsideUse>& outside, bool writes)
       DEVRT_EXCLUDES(mutex_);
   absl::Status OrderBefore(StreamRef stream, bool for_write, CallSite site);
@@ -154,8 +154,8 @@ class Storage {
       DEVRT_EXCLUDES(mutex_);
   void AddUse(const StorageUse& use, bool writes) DEVRT_EXCLUDES(mutex_);
   bool IsUsedOnlyBy(const Timeline* timeline) DEVRT_EXCLUDES(mutex_);
-  // Adds what the home stream was given so far, before other threads see the
-  // storage.
+  // Adds the work that the home stream got so far as a use.  Called before
+  // other threads see the storage.
   void AddHomeUse(CaptureNumber capture, bool imported);
   void AddLendersUse();
 

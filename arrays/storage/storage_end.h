@@ -59,8 +59,8 @@ class StorageEnd {
 
   // Returns memory of an array that has ended in the same capture and was used
   // on `stream` alone, so that the graph's own order separates the two uses.
-  // The size is `bytes`, in the granules of the caches.  nullptr if there is
-  // none.
+  // The memory has `bytes` bytes after the caches' rounding.  Returns nullptr
+  // if there is none.
   static void* TakeFromGraph(StreamRef stream, CaptureNumber capture,
                              uint64_t bytes);
 
@@ -70,10 +70,11 @@ class StorageEnd {
 
   // True also for an owner that holds a null pointer, which has a deleter.
   bool HasOwner() const { return owner_.use_count() != 0; }
-  // Adds what was done through an open use up to now.
+  // Ends an open use: adds a use for the work that its stream got up to now.
   void Close(const OutsideUse& open);
-  // Forgets the deallocation stream, and waits for its work instead, if memory
-  // cannot go back on it: it has ended, or the memory is borrowed.
+  // Turns the deallocation stream into a use, which is waited for, if the
+  // memory cannot go back on that stream: the stream has ended, or the memory
+  // is borrowed.
   void CloseDeallocation();
   // Closes all open uses, drops complete uses and moves captured ones into
   // captured_.
@@ -81,7 +82,7 @@ class StorageEnd {
   // Returns true if the memory came from `stream` and was used there alone,
   // outside captures or in this one.
   bool IsOnlyOf(StreamRef stream, CaptureNumber capture) const;
-  // Gives back when no graph of the captured uses is left.
+  // Gives the memory back when no graph of the captured uses is left.
   static void EndWithCaptures(StorageEnd end);
   void GiveBack();
   void FreeDeviceMemory();
@@ -94,8 +95,8 @@ class StorageEnd {
   // Adds the captured uses to the graph as edges, if `stream` is in the same
   // capture.
   void OrderAfterCaptured(StreamRef stream);
-  // Records events behind the uses, except those that `past` already comes
-  // after; it may be null.
+  // Records events behind the uses.  Leaves out uses that the stream of `past`
+  // comes after anyway; `past` may be null.
   void RecordCheckpoints(const Timeline* past);
 
   Storage::Source source_;

@@ -29,9 +29,9 @@ void KeepUntilComplete(absl::Span<const StorageUse> uses,
                        std::function<void()> release);
 
 // Releases objects whose uses on one stream are complete, and objects that
-// other libraries have handed back since the last call.  Every operation
-// on arrays calls this.  Asks the driver nothing while `beside`, a stream that
-// lives, is capturing, and makes no capture invalid (Timeline::Poll).
+// other libraries have handed back since the last call.  Every operation on
+// arrays calls this.  Asks the driver nothing while `beside`, a stream that
+// lives, is capturing.  Never makes a capture invalid (Timeline::Poll).
 void RunPendingReleases(std::optional<StreamRef> beside = std::nullopt);
 
 // Releases everything whose uses are complete, for callers that have just

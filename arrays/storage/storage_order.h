@@ -9,9 +9,9 @@
 //                       return CopyOperands(target, dst, src);
 //                     });
 //
-// No operation may run inside a host function.  The operation has asked for
-// this once.  OrderAfter, which serves programs too, asks again behind other
-// streams.
+// No operation may run inside a host function.  Each operation checks this
+// once, before it comes here.  OrderAfter, which has other callers too, checks
+// it again.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
@@ -55,7 +55,7 @@ using Enqueue = absl::FunctionRef<absl::Status(const StreamTarget& target)>;
 absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue);
 
-// RunOrdered that enqueues nothing but the waits.
+// Enqueues only the waits that RunOrdered would enqueue.
 absl::Status JoinUses(const Step& step, absl::Span<const Touched> touched);
 
 // RunOrdered for an enqueue that may block its caller, as copies of plain host

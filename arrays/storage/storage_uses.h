@@ -32,7 +32,7 @@ struct StorageUse : OrderPoint {
   StreamRef stream;  // may have ended
   // The capture that recorded the work, which therefore does not run now.
   CaptureNumber capture = CaptureNumber::kNone;
-  bool imported = false;  // work of the lender, from before the import
+  bool imported = false;  // work of the producer, from before the import
   bool late = false;      // work of others, after the Stream had ended
 
   bool captured() const { return capture != CaptureNumber::kNone; }

@@ -32,7 +32,7 @@ class LiveCount {
   }
   LiveCount(const LiveCount&) = delete;
   LiveCount& operator=(const LiveCount&) = delete;
-  // The block was made: it stays counted until it is freed.
+  // Called once the block is made: it stays counted until it is freed.
   void Keep() { device_ = nullptr; }
 
  private:

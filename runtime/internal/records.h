@@ -56,7 +56,8 @@ struct DeviceRecord : DeviceGate {
   bool has_properties DEVRT_GUARDED_BY(mutex) = false;
 };
 
-// The record of a gate.  Every DeviceGate is the base of a DeviceRecord.
+// Returns the record of a gate: every DeviceGate is the base class of a
+// DeviceRecord.
 inline DeviceRecord* RecordOf(DeviceGate* gate) {
   return static_cast<DeviceRecord*>(gate);
 }
@@ -69,7 +70,8 @@ struct BackendRecord {
   std::string name;
   std::string path;  // empty if linked in
   devrt_manifest_v0 manifest{};
-  // The front of the chain of layers.  Stubs stand where the plugin has NULL.
+  // The table of the outermost layer, or of the plugin if there is no layer.
+  // Slots that the plugin leaves NULL have stubs.
   devrt_ops_v0 ops{};
   void* self = nullptr;
   uint64_t capabilities = 0;

@@ -10,8 +10,8 @@
 
 namespace devrt::internal {
 
-// ClosedError, which says what happened to the device, with `call`, the name of
-// the function that was refused.
+// Returns ClosedError, which says what happened to the device, and adds `call`,
+// the name of the function that was refused.
 [[gnu::cold]] absl::Status RefusedCallError(const DeviceRecord* device,
                                             const char* call);
 
