@@ -64,7 +64,7 @@ class Api {
   // Seen below 32 KiB with driver 580.
   static constexpr uint64_t kEarlyReadBelow = 64 << 10;
 
-  // CUDA's driver does what some others leave to backends/gpu: bare records and
+  // CUDA's driver does what some others leave to backends/gpu: records and
   // waits follow the legacy stream's rules (C9), operations find their device
   // (C15, C16), destroyed streams finish their work (C17, C18), and events may
   // be recorded again at any time (C27).

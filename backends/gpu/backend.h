@@ -32,7 +32,7 @@
 //   submit.h           how a call gets to a stream
 //   foreign_streams.h  a device's streams of other contexts
 //   ending.h           a device's streams that end with their work
-//   legacy_edges.h     a device's rules of the legacy stream for bare work
+//   legacy_edges.h     the legacy stream's rules for records and waits
 //   records.h          records that the driver hides; fences
 //   fresh_events.h     native events that take turns
 //   queue_window.h     a stream's submissions, below the driver's queue

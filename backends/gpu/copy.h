@@ -20,8 +20,8 @@ namespace devrt::gpu {
 // Returns true if the driver may read the copy's source at submission.  It does
 // so for a small copy from pinned memory if the stream itself has nothing to
 // do, even if the legacy stream's rules make the copy wait for other streams
-// (measured below 32 KiB, decision 10).  A fence gives the stream something to
-// do.
+// (measured below 32 KiB, decision 10).  A fence, a wait of the stream for an
+// event of its own (records.h), gives the stream something to do.
 template <class Api>
 bool ReadsEarly(const Stream<Api>& stream, uint64_t size, uint32_t kind) {
   return stream.blocking && size < Api::kEarlyReadBelow &&

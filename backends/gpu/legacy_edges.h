@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LegacyEdges<Api>: the legacy stream's rules on one device for bare work, that
-// is records and waits, where the vendor's rules cover kernels and copies only
-// (Api::kBareLegacyWorkIsSkipped; C9).
+// LegacyEdges<Api>: applies the legacy stream's rules on one device to records
+// of events and waits for events, the bare work.  For vendors whose own rules
+// cover kernels and copies only (Api::kBareLegacyWorkIsSkipped; C9).
 //
 // The legacy stream and the blocking streams are two sides. Before an operation
 // on one side, that side waits for an event behind the other side's bare work.
-//   - The event behind a blocking stream of ours is recorded only then: by the
-//     rules, everything that the stream was given so far comes before an
-//     operation of the legacy stream.
-//   - The event behind the legacy stream is recorded at once: what the legacy
-//     stream is given later, and with it the work of other streams, does not
+//   - The event behind a blocking stream that devrt made is recorded when the
+//     legacy stream gets an operation: by the rules, all work that the blocking
+//     stream got so far comes before that operation.
+//   - The event behind the legacy stream is recorded at once.  Later, it would
+//     also stand for work that the legacy stream got meanwhile, which need not
 //     come before.
 // Non-blocking streams, which devrt makes unless asked otherwise, pay nothing.
 //
@@ -33,15 +33,17 @@ namespace devrt::gpu {
 template <class Api>
 struct Stream;
 
-// The bare work of one stream. The edges of its device guard it.
+// The records and waits of one stream. The lock of the device's LegacyEdges
+// guards them.
 template <class Api>
 struct BareWork {
   uint64_t count = 0;
-  uint64_t joined = 0;  // of these, those that the legacy stream joined
-  // of the legacy stream's, those that this one joined
+  uint64_t joined = 0;  // so many of them the legacy stream has waited for
+  // The number of records and waits of the legacy stream that this stream has
+  // waited for.
   uint64_t legacy_joined = 0;
   typename Api::Event event{};
-  bool is_behind_it = false;  // `event` comes after all of it
+  bool is_behind_it = false;  // `event` comes after all of them
 };
 
 template <class Api>
@@ -139,7 +141,8 @@ typename Api::Error LegacyEdges<Api>::JoinBlocking(const Api& api,
   return error;
 }
 
-// Makes an event behind the stream's bare work, in the stream's context.
+// Makes and records an event behind the stream's bare work, in the stream's
+// context.
 template <class Api>
 typename Api::Error LegacyEdges<Api>::Record(const Api& api, Stream* stream,
                                              BareWork<Api>* bare) {

@@ -41,7 +41,8 @@ struct ReduceTuning {
 };
 
 // Packs a reduction of `in`, which has elements, over `axes`.  With args->parts
-// > 1 the caller must set the ticket, and launch a claim of it before.
+// > 1 the caller must set args->ticket, and must first launch the kernel that
+// claims a slot for that ticket (devrt_reduce_claim or devrt_columns_claim).
 unsigned PackReduce(uint32_t op, const tensor::Tensor& out,
                     const tensor::Tensor& in, uint32_t axes, ReduceArgs* args,
                     const ReduceTuning& tuning = {});

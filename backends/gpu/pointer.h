@@ -11,7 +11,7 @@
 
 namespace devrt::gpu {
 
-// The driver does not know the pointer.
+// Says that the driver does not know the pointer.
 inline void SetUnregistered(devrt_pointer_info_v0* info) {
   info->kind = DEVRT_POINTER_UNREGISTERED;
   info->device = -1;
@@ -21,7 +21,8 @@ inline void SetUnregistered(devrt_pointer_info_v0* info) {
   info->allocation_id = 0;
 }
 
-// The pointer is into the allocation [base, base + size) with the number `id`.
+// Says that the pointer is into the allocation [base, base + size) with the
+// number `id`.
 inline void SetAllocation(uint32_t kind, int device, void* base, uint64_t size,
                           uint64_t id, devrt_pointer_info_v0* info) {
   info->kind = kind;

@@ -3,8 +3,9 @@
 // Keeps the number of a stream's submissions below the driver's queue length.
 //
 // A driver that waits for room in a full queue holds locks that other threads
-// need to create, destroy and allocate (measured, decision 10).  So devrt waits
-// for an event instead, and holds no lock (C6).
+// need to create, destroy and allocate (measured, decision 10).  So devrt
+// records an event every kStep operations, a mark, and waits for a mark
+// instead.  It holds no lock then (C6).
 //
 //   const uint64_t number = window.Count();
 //   if (window.IsMark(number)) error = window.Mark(api, native, number, ...);

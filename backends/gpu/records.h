@@ -60,10 +60,11 @@ void Renewed(FreshEvents<Api>* others) {
 
 // ---- Hidden records
 
-// The records on one blocking stream that the driver's query and
-// synchronisation of the stream may leave out. They leave out a record behind
-// legacy work that has no work of its own blocking stream before it (C19). An
-// event behind such records, the marker, tells whether they are complete.
+// Tells whether the hidden records on one blocking stream are complete: those
+// that the driver leaves out when it queries or synchronises the stream.  The
+// driver leaves out a record that waits for the legacy stream only, with no
+// work of the blocking stream before it (C19).  An event behind all records,
+// the marker, gives the answer.
 //
 // Threads: every member from any thread.
 template <class Api>
@@ -72,7 +73,7 @@ class HiddenRecords {
   using Error = typename Api::Error;
   using Stream = gpu::Stream<Api>;
 
-  // Counts a record on the stream, after it.
+  // Counts a record on the stream.  Called after the record.
   void Count() { records_.fetch_add(1, std::memory_order_acq_rel); }
 
   // Returns true if the stream may have records that the driver leaves out.
@@ -190,9 +191,9 @@ typename Api::Error HiddenRecords<Api>::Query(const Api& api,
 
 // ---- Fences
 
-// A stream's wait for a record on itself.  It gives the stream something to do:
-// otherwise the driver reads the source of a small copy from pinned memory at
-// submission (copy.h).
+// Records an event on a stream and makes the stream wait for that event.  This
+// gives the stream something to do: otherwise the driver reads the source of a
+// small copy from pinned memory at submission (copy.h).
 //
 // Threads: every member from any thread.  Records and waits of two threads may
 // interleave, as they are on one stream.

@@ -2,10 +2,11 @@
 //
 // The kernels of devrt.reduce/0, as functions of a block's number.
 //
-// The lanes of a result each combine some of its elements, then a tree combines
-// the lanes.  If there are too few results to keep a device busy, several
-// blocks share each result.  Each computes a part, and the last block to finish
-// combines the parts, in an order that does not depend on which block that is.
+// The threads that work on one result are its lanes.  Each lane combines some
+// of the elements, then a tree combines the values of the lanes.  If there are
+// too few results to keep a device busy, several blocks share each result.
+// Each computes a part, and the last block to finish combines the parts, in an
+// order that does not depend on which block that is.
 //
 // Parts lie in a slot of the device, which a launch just before has claimed.
 // If another call still has the slot, the first block does all the work.  That

@@ -51,7 +51,8 @@ DEVRT_HOST_DEVICE T LoadAt(const RowsArgs& args, int operand, int64_t offset) {
       static_cast<const char*>(args.data[operand]) + offset);
 }
 
-// Without packs of that many elements, a thread takes single ones.
+// The number of single elements that a thread takes where it cannot take a pack
+// of `pack` elements.
 constexpr int SpreadCount(int pack) { return pack < 4 ? pack : 4; }
 
 template <int kCount>
@@ -114,7 +115,7 @@ struct RowUnits {
 
 // ---- devrt_rows_<dtype> -----------------------------------------------------
 
-// The pack of a kernel for elements of that many bytes.
+// The number of elements in a pack, for elements of `item` bytes.
 constexpr int RowsPack(size_t item) { return static_cast<int>(16 / item); }
 
 // The number of packs, or elements, that a thread copies without changing bits.

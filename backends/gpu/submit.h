@@ -44,7 +44,7 @@ template <class Api, typename Call>
 
 // Makes an operation on the stream, without looking at its queue.  Some vendors
 // need the stream's device to be current (C15, C16), and need the operation
-// ordered after bare work of the legacy rules (C9).
+// ordered after records and waits by the legacy stream's rules (C9).
 template <class Api, typename Call>
 [[gnu::always_inline]] inline typename Api::Error Enqueue(const Api& api,
                                                           Stream<Api>* stream,

@@ -112,7 +112,7 @@ struct ReduceArgs {
   uint32_t is_packed;       // as in ApplyArgs, for the elements of one result
   uint64_t part_elements;   // of one result, for one block
   uint32_t parts;
-  uint32_t ticket;  // not 0; of the claim before, if parts > 1
+  uint32_t ticket;  // if parts > 1: of the claim kernel before; not 0
   // For a columns kernel, which reduces one axis: the adjacent results of a
   // thread (1 or ColumnsPack; 0 for a reduce kernel), and the groups of results
   // on the innermost axis and in total.
