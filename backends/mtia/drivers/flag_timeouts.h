@@ -19,7 +19,7 @@ class FlagTimeouts {
   bool empty() const { return streams_.empty(); }
   void clear() { streams_.clear(); }
 
-  // The first operation of `s`, which has begun, waits for its flag.  Does
+  // Adds `s`, whose first operation has begun and waits for its flag.  Does
   // nothing and returns false if the operation waits without a timeout.
   bool Add(StreamCore* s) {
     const Op* const op = s->head;

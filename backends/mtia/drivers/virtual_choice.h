@@ -30,8 +30,9 @@ struct Pick {
 
 // Chooses by the strategy which thread or stream moves next.
 //
-// The candidates in canonical order are the last that moved, then host threads
-// by index, then stream heads by age.  A decision is an index in that order.
+// The candidates have a fixed order: the thread or stream that moved last, if
+// it can move again, then host threads by index, then streams by the age of
+// their first operation.  A decision is an index in that order.
 //
 // Threads: every member is called by the holder of the baton.
 class VirtualChoice {
@@ -41,7 +42,7 @@ class VirtualChoice {
                 const VTime* clock)
       : heads_(heads), timeouts_(timeouts), clock_(clock) {}
 
-  // Begins without a last that moved.
+  // Begins a machine, in which nothing has moved yet.
   void Reset() {
     last_stream_ = nullptr;
     last_host_ = nullptr;
@@ -55,12 +56,12 @@ class VirtualChoice {
     last_stream_ = nullptr;
   }
 
-  // The choice for a call of `me`, which is a candidate if it is `able` to go
-  // on.
+  // Chooses for a call of `me`.  `able`: `me` can go on, and so is a candidate.
   Pick Choose(HostThread* me, bool able, Until until);
 
-  // For hw, while `me` is the only host thread that can go on.  Inline, since
-  // each call of the table comes here.
+  // Makes `me` the only host thread among the candidates: for strategy hw,
+  // while no other host thread can go on.  Inline, since each call of the table
+  // comes here.
   void SetOnlyHost(HostThread* me) { hosts_.assign(1, me); }
   // Makes the decision of Choose between `me` and `head`, the first head by
   // time.  Returns true if `head` moves.
@@ -97,8 +98,8 @@ class VirtualChoice {
   const FlagTimeouts* const timeouts_;
   const VTime* const clock_;
   std::vector<HostThread*> hosts_;     // candidates of this choice, by index
-  StreamCore* last_stream_ = nullptr;  // the stream or the thread that moved
-  HostThread* last_host_ = nullptr;    // last
+  StreamCore* last_stream_ = nullptr;  // the stream that moved last, or else
+  HostThread* last_host_ = nullptr;    // the thread that did
 };
 
 }  // namespace devrt::mtia

@@ -70,9 +70,9 @@ class Decisions {
   // Returns a number below `n`, which is at least 2: the replayed choice, or
   // `preferred` if nothing is replayed.
   uint32_t Choose(ChoiceKind kind, uint32_t n, uint32_t preferred);
-  // True if Choose ignores `preferred`.
+  // Returns true in a replay, in which Choose ignores `preferred`.
   bool replaying() const { return replaying_; }
-  // A number below `n` for the random strategy.
+  // Returns a number below `n`, for the random strategy.
   uint32_t Uniform(uint32_t n);
 
   const ChoiceLog& log() const { return log_; }

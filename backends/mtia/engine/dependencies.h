@@ -17,9 +17,9 @@ namespace devrt::mtia {
 // replaces the earlier one.
 void AddDep(Op* op, const Point& p);
 
-// Makes `op`, which will be the newest operation of `s`, depend on what `s`
-// was told to wait for, and by the legacy rule on work of other streams.  The
-// waits of `s` are over then.
+// Gives `op`, which becomes the newest operation of `s`, its dependencies: the
+// points that `s` has to wait for, and work of other streams by the rule of the
+// legacy stream.  Then `s` has no points to wait for any more.
 void CollectDeps(const Streams& streams, Op* op, StreamCore* s);
 
 // Appends to `points` all work that was submitted to `s`, and what its next

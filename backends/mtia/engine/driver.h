@@ -17,13 +17,14 @@ class Driver {
 
   // ---- called by the scheduler and the flags ----
 
-  // The first operation of `s` has no open dependency.
+  // Called when the first operation of `s` has no open dependency.
   virtual void HeadReady(StreamCore* s) = 0;
-  // The first operation of `s`, ready or parked, is being discarded.
+  // Called when the first operation of `s` is being discarded.  It is ready, or
+  // it has begun and waits for a flag or a host function.
   virtual void HeadGone(StreamCore* s) = 0;
-  // The flag that the parked first operation of `s` waits for is set.
+  // Called when the flag is set that the first operation of `s` waits for.
   virtual void Unpark(StreamCore* s) = 0;
-  // Operations were discarded.  Waits for them are over.
+  // Called after operations were discarded: waits for them are over.
   virtual void Discarded() {}
 
   // ---- called by the table ----
@@ -36,7 +37,7 @@ class Driver {
   virtual devrt_status Wait(HostThread* me) = 0;
   // Lets the device move, because `me` was told "not ready" too often.
   virtual devrt_status SoftWait(HostThread* me) = 0;
-  // The end of a call, and a yield: operations and other threads may run.
+  // Lets operations and other threads run, at the end of a call and at a yield.
   virtual void Decide(HostThread* me) = 0;
   // The time that `me` sees.
   virtual VTime Now(const HostThread* me) const = 0;

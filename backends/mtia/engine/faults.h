@@ -54,7 +54,7 @@ class Faults {
 
   // ---- what fails ----
 
-  // `op`, the first of its stream, has ended with `fault`.
+  // Called when `op`, the first of its stream, has ended with `fault`.
   void FailOp(Op* op, Fault fault, VTime end);
   // Stores `fault` and discards the work, unless `device` has failed before.
   // With fault_scope=process all devices fail.

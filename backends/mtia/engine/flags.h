@@ -38,9 +38,9 @@ class Flags {
     return op->flag->tag != op->flag_tag || op->flag->value != 0;
   }
 
-  // The first operation of `s` waits for its flag from now on.
+  // Notes that the first operation of `s` waits for its flag.
   void Park(StreamCore* s);
-  // The first operation of `s` waits no longer.
+  // Notes that the first operation of `s` waits for its flag no longer.
   void StopWaiting(StreamCore* s);
 
   // Ends all flags.

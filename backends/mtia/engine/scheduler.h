@@ -39,7 +39,7 @@ class Scheduler {
         tokens_(tokens),
         execution_(execution) {}
 
-  // The driver of the machine that begins.
+  // Sets the driver of the machine that begins.
   void UseDriver(Driver* driver) { driver_ = driver; }
   // Throws away all work.  The driver is at rest.
   void Reset();
@@ -55,8 +55,9 @@ class Scheduler {
   void Drop(const Point& p);
   void Record(Event* event, StreamCore* s, HostThread* me);
   void WaitEvent(StreamCore* s, Event* event, HostThread* me);
-  // Ends the handle, and the stream if the handle owns it.  Submitted work
-  // still runs, and waits that no work followed still hold.
+  // Ends the handle, and also the stream if the handle owns it.  Submitted work
+  // still runs.  Event waits that no operation followed become an operation, so
+  // that a wait for the device still covers them.
   void ReleaseStream(Stream* stream, HostThread* me);
   // The number of the newest operation.  From any thread.
   uint64_t last_op_id() const {
@@ -65,9 +66,9 @@ class Scheduler {
 
   // ---- ends of operations ----
 
-  // `op`, the first of its stream, has run.
+  // Called when `op`, the first of its stream, has run.
   void Complete(Op* op, VTime end);
-  // A worker has ended `op`, which was discarded while it ran.
+  // Called when a worker has ended `op`, which was discarded while it ran.
   void Abandon(Op* op) {
     if (op->kind == OpKind::kCopy) --running_discarded_copies_;
     Retire(op);

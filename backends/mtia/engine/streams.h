@@ -71,7 +71,7 @@ class Streams {
   // Takes `s` out of the list if it has neither work, waits nor a failure to
   // report, and ends its core if the stream was destroyed.
   void LeaveBusyIfIdle(StreamCore* s);
-  // A call has returned the failure of `s`.
+  // Notes that a call has returned the failure of `s`.
   void NoteReported(StreamCore* s);
   // Takes `s`, whose work was thrown away by a reset, out of the list.
   void Clear(StreamCore* s);

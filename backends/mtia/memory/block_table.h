@@ -127,14 +127,15 @@ class BlockTable {
   devrt_status AllocOrdered(uint32_t device, uint64_t size, uint64_t alignment,
                             uint64_t stream, const devrt_call_site_v0& site,
                             void** ptr, uint64_t* id);
-  // The allocation of the block runs.
+  // Called when the allocation of the block runs.
   void BeginOrdered(uint64_t offset, uint64_t id);
-  // dealloc_async: submissions after number `last` may not use the block.
+  // Called by dealloc_async.  Submissions after number `last` may not use the
+  // block.
   devrt_status CloseOrdered(uint64_t offset, uint64_t stream, uint64_t last,
                             const devrt_call_site_v0& site, uint64_t* id);
-  // The free of the block runs.  Returns false, and does nothing, if its
-  // allocation has not run.  Without `paint` the bytes stay readable: the
-  // stream has failed, and a copy may still run.
+  // Called when the free of the block runs.  Returns false, and does nothing,
+  // if the block's allocation has not run.  Without `paint` the bytes stay
+  // readable: the stream has failed, and a copy may still run.
   bool EndOrdered(uint64_t offset, uint64_t id, bool paint);
 
   // ---- block_table_chunks.cc: devrt.virtual_memory ----

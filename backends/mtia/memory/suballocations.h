@@ -30,18 +30,19 @@ class Suballocations {
   // Forgets all.
   void Reset();
 
-  // An allocator has taken [offset, offset + size) of the window as a segment.
-  // Segments that touch become one.  ALREADY_EXISTS if a part of it is one.
+  // Notes that an allocator has taken [offset, offset + size) of the window as
+  // a segment.  Segments that touch become one.  ALREADY_EXISTS if a part of it
+  // is one.
   devrt_status Carve(uint64_t offset, uint64_t size);
-  // The segment, or a part of it, ends.  `now` is the number of the newest
-  // submission, here and below.  NOT_FOUND if it is no segment;
+  // Notes the end of a segment, or of a part of it.  `now` is the number of the
+  // newest submission, here and below.  NOT_FOUND if it is no segment;
   // FAILED_PRECONDITION, after ending it, if blocks of it are handed out.
   devrt_status Uncarve(uint64_t offset, uint64_t size, uint64_t now);
-  // The block is handed out.  FAILED_PRECONDITION, after noting it, if a part
-  // of it was handed out before.
+  // Notes that the block is handed out.  FAILED_PRECONDITION, after noting it,
+  // if a part of it was handed out before.
   devrt_status HandOut(uint64_t offset, uint64_t size, uint64_t now,
                        const devrt_call_site_v0& site);
-  // The block is taken back.  NOT_FOUND if it is not handed out.
+  // Notes that the block is taken back.  NOT_FOUND if it is not handed out.
   devrt_status TakeBack(uint64_t offset, uint64_t now,
                         const devrt_call_site_v0& site);
 

@@ -3,10 +3,10 @@
 // Finds out from /proc/self/task whether another thread of this process may
 // still act.  A wait that nobody can end is a deadlock.
 //
-// A thread is parked when it sleeps without a timeout in a futex that only this
-// process can use: a mutex, a condition variable, a join.  Only another thread
-// of the process can end such a sleep.  A thread that runs, sleeps for a time,
-// or waits for a file or a signal may act.
+// A thread is parked while it sleeps without a timeout in a futex that only
+// this process can use: a mutex, a condition variable, a join.  Only another
+// thread of the process can end such a sleep.  A thread that runs, sleeps for a
+// time, or waits for a file or a signal may act.
 //
 // No thread will act if two looks find every thread parked and none of them ran
 // in between.  Two looks are needed, because one look reads the threads one

@@ -75,7 +75,7 @@ class Baton {
 
   // Wakes `thread`, which sleeps in its exit.
   void Drop(HostThread* thread);
-  // `me`, which is inside, has the baton of the machine that begins.
+  // Gives `me`, which is inside, the baton of the machine that begins.
   void Restart(HostThread* me);
 
  private:

@@ -21,7 +21,7 @@ class HolderWatch {
   // made no call for `patience`.  `word` is the baton's word.
   bool MayTakeFrom(const HostThread& holder, uint64_t word,
                    std::chrono::nanoseconds patience);
-  // The next look is the first one.
+  // Forgets all looks.
   void Forget() { word_ = 0; }
 
  private:

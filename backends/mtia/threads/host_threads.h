@@ -34,7 +34,8 @@ class HostThreads {
 
   // ---- called inside the machine ----
 
-  // The keys `baton`, `pin` and `watchdog` of the first machine.
+  // Sets the values of the keys `baton`, `pin` and `watchdog` of the first
+  // machine.
   void Configure(bool keep, bool pin, uint64_t watchdog);
   // Drops all threads but the calling one and those that sleep at the start of
   // a call: these join the machine that begins, unless they are in their exit.

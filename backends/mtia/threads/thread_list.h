@@ -37,7 +37,7 @@ class ThreadList {
   // An object for a thread of the program, and its end.
   HostThread* New();
   void Release(HostThread* thread) { free_.push_back(thread); }
-  // `me` takes part in the machine from now on.
+  // Makes `me` take part in the machine.
   void Add(HostThread* me);
   void Remove(HostThread* me);
   // Begins the list of the next machine.  Returns the threads of the former
@@ -45,7 +45,7 @@ class ThreadList {
   std::vector<HostThread*> Restart(bool pin);
   void set_pin(bool pin) { pin_ = pin; }
 
-  // Those that take part, by index.
+  // The threads that take part, by index.
   const std::vector<HostThread*>& all() const { return threads_; }
   bool CouldGoOn(const HostThread* thread) const;
   uint64_t turns() const { return turns_; }
