@@ -64,7 +64,8 @@ class RawStream {
   bool owned_ = true;
 };
 
-// The streams that the legacy rule is about.
+// Default and blocking streams, whose work the rule of the legacy stream orders
+// (C8).
 inline RawStream Legacy(Test& t, uint32_t device) {
   return RawStream::Default(t, device, DEVRT_STREAM_LEGACY);
 }

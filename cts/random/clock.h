@@ -34,7 +34,8 @@ class Clock {
       ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
     }
   }
-  // True if no actor numbered `first` or above is behind `other`.
+  // Returns true if this clock covers `other` for every actor from number
+  // `first` on.
   bool HasAll(const Clock& other, int first) const {
     for (auto i = static_cast<size_t>(first); i < ticks_.size(); ++i) {
       if (ticks_[i] < other.ticks_[i]) return false;

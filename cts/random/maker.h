@@ -29,7 +29,7 @@ class Maker {
   void set_thread(int thread) { thread_ = thread; }
   Program Finish() && { return std::move(program_); }
 
-  // ---- Objects.  Made by a step of their own if they are not yet; -1: none.
+  // ---- Objects.  A step makes an object that does not exist; -1: none.
 
   // A stream of `device`, or of any device.
   int AStream(int device = -1);
@@ -47,7 +47,7 @@ class Maker {
   Span ASpan(Where where);
   Content AValue(bool may_rise);
 
-  // ---- Steps, done by thread().  Whether the model took it.
+  // ---- Steps of thread().  Return true if the model accepted the step.
 
   bool Offer(Step step);
   // Inserts waits before the step if it conflicts with unordered work.

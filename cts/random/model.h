@@ -88,7 +88,7 @@ class Model {
   struct StreamState {
     bool alive = false, dead = false;
     Clock clock;
-    // The tick of the newest operation that is no wait for an event.
+    // The tick of the newest operation other than a wait for an event.
     uint32_t work = 0;
     Owner owner;
   };
@@ -103,10 +103,10 @@ class Model {
     std::vector<Epoch> holds;
     Owner owner;
   };
-  // An object that a step uses.
+  // The owner of an object that a step uses.
   struct Use {
     Owner* owner;
-    bool claims;  // ... and claims for its thread
+    bool claims;  // the object belongs to the step's thread from then on
   };
 
   static size_t Index(int i) { return static_cast<size_t>(i); }
@@ -127,7 +127,9 @@ class Model {
     return BlockOf(s).space != Space::kDevice;
   }
   int Actor(int stream) const { return program_.threads + stream; }
-  // Steps of one list run one after the other, on any thread: one clock.
+  // The number of the clock of the step's thread.  Unless the program is
+  // concurrent its steps run one after the other, so all threads share one
+  // clock.
   int HostActor(const Step& s) const {
     return program_.concurrent ? s.thread : 0;
   }
@@ -158,13 +160,17 @@ class Model {
   Clock Covered(int stream) const;
   Clock Reach(int stream) const;
   Clock ReachDevice(int device) const;
+  // Returns true if a closed gate holds an operation that `clock` covers.
   bool IsHeldUp(const Clock& clock) const;
+  // Returns true if the thread of `s` knows that all operations on streams that
+  // `clock` covers are complete.
   bool Knows(const Step& s, const Clock& clock) const {
     return Me(s).HasAll(clock, program_.threads);
   }
-  // As above, for all operations that are no waits for events.
+  // Returns true if the thread of `s` knows this of each stream's operations up
+  // to the last that is not a wait for an event.
   bool KnowsWork(const Step& s, const Clock& clock) const;
-  // Adds an operation to the stream that is no wait for an event.
+  // Adds an operation other than a wait for an event to the stream.
   Epoch NextWork(int stream);
   // True if the act enqueues an operation on a stream.
   static bool IsWork(Act act);
