@@ -22,7 +22,8 @@
 
 namespace devrt::python {
 
-// Returns the bridge of a device.  The caller keeps it as long as it uses it.
+// Returns the bridge of a device.  The first call makes it.  The stream lives
+// as long as a caller holds the pointer, even after EndBridges.
 absl::StatusOr<std::shared_ptr<Stream>> BridgeStream(Device device);
 // Forgets all bridges.  Each ends with its last user.
 void EndBridges();

@@ -62,7 +62,7 @@ def test_an_installed_package_may_also_be_named_by_a_conftest(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(
         filter(None, [str(installed), os.environ.get("PYTHONPATH")])))
     pytester.makeconftest('pytest_plugins = ["devrt.testing.plugin"]')
-    pytester.makepyfile("def test_sim(sim):\n    assert sim.devices")
+    pytester.makepyfile("def test_has_devices(sim):\n    assert sim.devices")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1)
 
@@ -140,10 +140,10 @@ def test_fixtures_that_fail_say_how_to_repeat(run_pytest, phase):
 
 def test_a_seed_that_is_none(run_pytest, monkeypatch):
     monkeypatch.setenv("DEVRT_SIM_SEED", "abc")
-    result = run_pytest("def test_seed(sim): pass")
+    result = run_pytest("def test_wrong_seed(sim): pass")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*DEVRT_SIM_SEED is 'abc', expected an integer*"])
-    run_pytest("def test_seed(sim): assert sim.seed == 4",
+    run_pytest("def test_seed_of_the_option(sim): assert sim.seed == 4",
         "--sim-seed=4").assert_outcomes(passed=1)
 
 
