@@ -11,7 +11,8 @@
 //   }
 //
 // The command `devrt cts` calls Run with flags.  A vendor's own test program
-// links devrt_cts and calls Run; docs/reference/conformance.md explains the report.
+// links devrt_cts and calls Run; docs/reference/conformance.md explains the
+// report.
 //
 // The calling process never runs the plugin.  Tests run in worker processes,
 // which are forked from the caller.  Therefore the caller must have one thread
@@ -56,7 +57,8 @@ struct TestInfo {
 DEVRT_EXPORT std::vector<TestInfo> List();
 DEVRT_EXPORT std::vector<std::string> Groups();
 
-// A promise that a backend declares not to keep (docs/reference/semantics.md 0.3).
+// A promise that a backend declares not to keep (docs/reference/semantics.md
+// 0.3).
 struct Waiver {
   enum class Kind {
     kUnsupported,      // permanent: its tests do not run

@@ -103,8 +103,8 @@ class DEVRT_EXPORT Device {
   // Waits for all work on all streams of this device, of all threads (C5).
   // Returns the error of earlier work, if any.
   absl::Status Synchronize(CallSite site = CallSite::Here()) const;
-  // OK, or the sticky error that ended this device (docs/reference/semantics.md 2.5).
-  // Does not call the driver.
+  // OK, or the sticky error that ended this device (docs/reference/semantics.md
+  // 2.5).  Does not call the driver.
   absl::Status Health() const;
 
   friend bool operator==(Device a, Device b) { return a.gate_ == b.gate_; }

@@ -22,8 +22,8 @@ inline constexpr uint32_t kQuarantined = 1;
 inline constexpr uint32_t kForkedChild = 2;
 inline constexpr uint32_t kShutDown = 4;
 
-// The base class of DeviceRecord (runtime/internal/records.h); no other object is
-// a DeviceGate.  Only `state` changes after creation.
+// The base class of DeviceRecord (runtime/internal/records.h); no other object
+// is a DeviceGate.  Only `state` changes after creation.
 struct DeviceGate {
   const devrt_ops_v0* ops = nullptr;
   void* self = nullptr;

@@ -12,9 +12,9 @@
 // GetOutOfMemoryInfo read, "[devrt/ErrorInfo='...']".
 //
 // devrt throws no exceptions.  An error message names the object, the value,
-// the expectation and the remedy.  docs/reference/semantics.md 2.1 defines the codes.  A
-// status that comes from a native error, or from a lack of memory, has an
-// ErrorInfo.
+// the expectation and the remedy.  docs/reference/semantics.md 2.1 defines the
+// codes.  A status that comes from a native error, or from a lack of memory,
+// has an ErrorInfo.
 
 #ifndef DEVRT_RUNTIME_STATUS_H_
 #define DEVRT_RUNTIME_STATUS_H_

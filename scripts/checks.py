@@ -204,6 +204,23 @@ def check_size():
     return findings
 
 
+# columns
+
+
+MOST_COLUMNS = 80
+COMMENT = re.compile(r"\s*(//|/\*|\*)")
+
+
+def check_columns():
+    """Finds comments that are too wide: the formatter leaves comments alone."""
+    return [f"{path}:{number} is a comment of {len(line)} columns; "
+            f"{MOST_COLUMNS} are the most"
+            for path in sources(CODE | {".inc"})
+            for number, line in enumerate(
+                (ROOT / path).read_text(encoding="utf-8").splitlines(), 1)
+            if len(line) > MOST_COLUMNS and COMMENT.match(line)]
+
+
 # spdx
 
 

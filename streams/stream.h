@@ -29,7 +29,8 @@
 //
 // Errors: INVALID_ARGUMENT (destroyed stream, wrong device),
 // FAILED_PRECONDITION (inside a host function, after Shutdown, in a forked
-// child), and any error of earlier work on the device (docs/reference/semantics.md 2.4).
+// child), and any error of earlier work on the device
+// (docs/reference/semantics.md 2.4).
 
 #ifndef DEVRT_STREAMS_STREAM_H_
 #define DEVRT_STREAMS_STREAM_H_

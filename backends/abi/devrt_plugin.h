@@ -56,8 +56,8 @@
  *      UNIMPLEMENTED.  The host refuses a plugin whose required slot is NULL
  *      (devrt_slots.inc), or the slot of a capability bit that it sets.
  *
- * docs/reference/plugin-contract.md and docs/reference/semantics.md define the calls; numbers in
- * brackets (C27) are items of docs/reference/semantics.md.
+ * docs/reference/plugin-contract.md and docs/reference/semantics.md define the
+ * calls; numbers in brackets (C27) are items of docs/reference/semantics.md.
  */
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_H_
@@ -105,7 +105,8 @@ typedef int32_t devrt_code;
 #define DEVRT_UNAVAILABLE ((devrt_code)14)
 #define DEVRT_DATA_LOSS ((devrt_code)15)
 
-/* The device is unusable for the rest of the process: docs/reference/semantics.md 2.3. */
+/* The device is unusable for the rest of the process:
+ * docs/reference/semantics.md 2.3. */
 #define DEVRT_ERROR_STICKY 1u
 /* Earlier work caused the error, not the call that returned it. */
 #define DEVRT_ERROR_ASYNC 2u

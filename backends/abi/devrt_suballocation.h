@@ -6,8 +6,8 @@
  * Memory from alloc or map is one block for tools, as long as it lives.  Once
  * an allocator has carved it, only blocks that were handed out and not taken
  * back may be used.  A simulator, a race detector or a layer then finds uses of
- * free blocks, reuse before the last use (docs/reference/semantics.md 1.14), and reads of
- * memory that the present holder never wrote.
+ * free blocks, reuse before the last use (docs/reference/semantics.md 1.14),
+ * and reads of memory that the present holder never wrote.
  *
  * Each announcement costs a call.  A backend without such a tool does not offer
  * the extension, and the allocator then announces nothing.

@@ -46,16 +46,18 @@
 //
 // Sizes are rounded up to 512 bytes.  Requests of up to 1 MiB are cut from
 // segments of 2 MiB, those below 10 MiB from segments of 20 MiB; larger ones
-// get segments of a multiple of 2 MiB (docs/reference/semantics.md 3.3; settings.h can
-// change the rounding).  A request that finds no room goes through the steps of
-// docs/reference/semantics.md 2.6.  If it fails, it has changed nothing but num_ooms,
-// num_alloc_retries, the counters of device calls, and the cache.
+// get segments of a multiple of 2 MiB (docs/reference/semantics.md 3.3;
+// settings.h can change the rounding).  A request that finds no room goes
+// through the steps of docs/reference/semantics.md 2.6.  If it fails, it has
+// changed nothing but num_ooms, num_alloc_retries, the counters of device
+// calls, and the cache.
 //
 // Threads: any.  Each stream has a lock of its own, so threads on different
 // streams do not wait for each other.
 // Errors: FAILED_PRECONDITION inside host functions (C42), after Shutdown and
 // in a forked child.  On a quarantined device frees succeed without the driver,
-// and all other calls return the device's error (docs/reference/semantics.md 2.5).
+// and all other calls return the device's error (docs/reference/semantics.md
+// 2.5).
 
 #ifndef DEVRT_MEMORY_API_DEVICE_MEMORY_H_
 #define DEVRT_MEMORY_API_DEVICE_MEMORY_H_
@@ -87,7 +89,8 @@ inline absl::StatusOr<void*> AllocateMemory(Device device, uint64_t bytes,
 
 // Gives a block back to the resource that it came from, in the order of the
 // stream that it was allocated on, or in the order of `stream`.  Null is
-// allowed.  Does not return errors of earlier work (docs/reference/semantics.md 2.4).
+// allowed.  Does not return errors of earlier work (docs/reference/semantics.md
+// 2.4).
 //   INVALID_ARGUMENT  `pointer` is not the beginning of a live block: it was
 //                     freed before (the message says where), or is interior,
 //                     pinned, raw or unknown; or `stream` belongs to another
@@ -128,14 +131,15 @@ DEVRT_EXPORT absl::Status SetMemoryFraction(Device device, double fraction);
 DEVRT_EXPORT double GetMemoryFraction(Device device);
 
 // devrt calls the callbacks when no cached block fits a request, before it asks
-// the driver for memory (docs/reference/semantics.md 2.6).  A callback frees what the
-// program can spare, and returns true if the cache is to be searched again.
-// Callbacks run in the order of their registration, on the requesting thread,
-// with no lock held.  A callback frees memory, and should allocate none: inside it
-// a request that a free block of the stream's cache serves succeeds, and every
-// other one is FAILED_PRECONDITION.  devrt does not copy the function.  If a
-// callback throws, the request fails with INTERNAL, which names the id, and
-// later callbacks do not run.  In a forked child none runs, and the id is 0.
+// the driver for memory (docs/reference/semantics.md 2.6).  A callback frees
+// what the program can spare, and returns true if the cache is to be searched
+// again.  Callbacks run in the order of their registration, on the requesting
+// thread, with no lock held.  A callback frees memory, and should allocate
+// none: inside it a request that a free block of the stream's cache serves
+// succeeds, and every other one is FAILED_PRECONDITION.  devrt does not copy
+// the function.  If a callback throws, the request fails with INTERNAL, which
+// names the id, and later callbacks do not run.  In a forked child none runs,
+// and the id is 0.
 //   INVALID_ARGUMENT  the callback is empty
 using OutOfMemoryCallback = std::function<bool(Device device, uint64_t bytes)>;
 DEVRT_EXPORT absl::StatusOr<uint64_t> AddOutOfMemoryCallback(

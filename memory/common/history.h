@@ -13,7 +13,8 @@
 //
 // A snapshot has every segment and block with state, stream and size.  While
 // history is recorded it also has the last `events` events with their sites or
-// stacks.  docs/reference/memory-snapshot.md describes its form, schema "devrt.memory/1".
+// stacks.  docs/reference/memory-snapshot.md describes its form, schema
+// "devrt.memory/1".
 //
 // History is off by default.  With history an allocation takes about twice the
 // time, with stacks about 1 us more.

@@ -70,7 +70,8 @@ struct MemoryStatistics {
   Stat oversize_segments;
   int64_t num_alloc_retries = 0;  // requests that emptied the cache
   int64_t num_ooms = 0;
-  // How often a request waited for freed blocks (docs/reference/semantics.md 2.6).
+  // How often a request waited for freed blocks (docs/reference/semantics.md
+  // 2.6).
   int64_t num_sync_all_streams = 0;
   int64_t num_device_alloc = 0;  // segments, and pages of expandable ones
   int64_t num_device_free = 0;   // segments, and pages of expandable ones
@@ -106,8 +107,9 @@ DEVRT_EXPORT PinnedStatistics GetPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetPeakPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetAccumulatedPinnedStatistics(Backend backend);
 
-// The names of docs/reference/semantics.md 3.3, such as "active_bytes.all.current", in
-// alphabetical order: 122 for a device, 28 for pinned memory.
+// The names of docs/reference/semantics.md 3.3, such as
+// "active_bytes.all.current", in alphabetical order: 122 for a device, 28 for
+// pinned memory.
 using StatisticKeys = std::vector<std::pair<std::string, int64_t>>;
 DEVRT_EXPORT StatisticKeys ToKeys(const MemoryStatistics& statistics);
 DEVRT_EXPORT StatisticKeys ToKeys(const PinnedStatistics& statistics);

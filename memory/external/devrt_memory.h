@@ -105,7 +105,7 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
  *   devrt_memory_pool_alloc_v0(pool, 4096, stream, &x);
  *   devrt_memory_free_v0(x);              // x is free in the pool
  *   ... behind the capture ...
- *   devrt_memory_pool_release_v0(pool);   // graphs of the capture keep the memory
+ *   devrt_memory_pool_release_v0(pool);   // graphs keep the memory
  *
  * A pool takes memory from the driver also while `stream` is captured.  Its
  * blocks are freed and recorded like all others.  A freed block serves the next

@@ -40,8 +40,8 @@
 // Errors: FAILED_PRECONDITION inside host functions (C42), after Shutdown and
 // in a forked child, where no lock is taken (C105).  INVALID_ARGUMENT for a
 // stream of another device, and for a pointer that is not a live block of this
-// resource.  RESOURCE_EXHAUSTED with an OutOfMemoryInfo (docs/reference/semantics.md
-// 2.6).
+// resource.  RESOURCE_EXHAUSTED with an OutOfMemoryInfo
+// (docs/reference/semantics.md 2.6).
 
 #ifndef DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_
 #define DEVRT_MEMORY_RESOURCE_MEMORY_RESOURCE_H_

@@ -54,7 +54,8 @@ DEVRT_EXPORT std::shared_ptr<MemoryResource> CachingResource(Device device);
 // allocators, and gives its memory back to the driver when the resource and its
 // last block are gone.  All caching allocators of a device share one fraction:
 // a request that finds no room gives back what any of them caches
-// (docs/reference/semantics.md 2.6).  The device's statistics do not include this one.
+// (docs/reference/semantics.md 2.6).  The device's statistics do not include
+// this one.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> PrivateCachingResource(
     Device device);
 

@@ -196,6 +196,15 @@ class TreeTest(unittest.TestCase):
             self.write(name, SPDX)
             self.assert_names(checks.check_size(), name, "needs no exception")
 
+    def test_columns_of_comments_are_limited(self):
+        self.write("runtime/wide.h", "// " + "x" * 77 + "\n")
+        self.assertEqual(checks.check_columns(), [])
+        for wide in ["  // " + "x" * 76, " * " + "x" * 78]:
+            self.write("runtime/wide.h", SPDX + wide + "\n")
+            self.assert_names(checks.check_columns(), "runtime/wide.h:2", "81")
+        self.write("runtime/wide.h", SPDX + 'char a[] = "' + "x" * 80 + '";\n')
+        self.assertEqual(checks.check_columns(), [])
+
     def test_spdx_line_is_required(self):
         self.assertEqual(checks.check_spdx(), [])
         self.write("runtime/bare.h", "int c();\n")
