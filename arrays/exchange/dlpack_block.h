@@ -50,7 +50,7 @@ class DLPackBlock final : public DeferredObject {
   static DLPackBlock* Of(const DLManagedTensorVersioned* tensor);
   static DLPackBlock* Of(const DLManagedTensor* tensor);
   const std::shared_ptr<Storage>& storage() const { return storage_; }
-  // Afterwards the end of the block does nothing.
+  // Takes the storage out of the block, whose end then does nothing.
   std::shared_ptr<Storage> TakeStorage() { return std::move(storage_); }
 
  private:

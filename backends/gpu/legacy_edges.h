@@ -33,7 +33,7 @@ namespace devrt::gpu {
 template <class Api>
 struct Stream;
 
-// The records and waits of one stream. The lock of the device's LegacyEdges
+// The records and waits of one stream.  The lock of the device's LegacyEdges
 // guards them.
 template <class Api>
 struct BareWork {

@@ -69,7 +69,8 @@
 
 namespace devrt::internal {
 
-// The columns of a row.  There are eight, so that a row fills one cache line.
+// The columns of a row, its lanes.  There are eight, so that a row fills one
+// cache line.
 enum Metric : size_t {
   kAllocation,
   kActive,
@@ -97,14 +98,14 @@ struct alignas(64) LedgerShard {
   uint32_t lender = 0;                          // the shard of the last loan
 
   // Returns false, and changes nothing, if a lease is too short.  Works on two
-  // columns at a time and inline, so that the change stays in registers.
+  // lanes at a time and inline, so that the change stays in registers.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
     return ApplyPairs(row, c, std::make_index_sequence<kMetrics / 2>());
   }
 
  private:
   typedef int64_t Pair __attribute__((vector_size(16), may_alias));
-  // The columns 2 * p and 2 * p + 1.  A row begins at a cache line.
+  // The lanes 2 * p and 2 * p + 1.  A row begins at a cache line.
   static Pair* At(int64_t* row, size_t p) {
     return reinterpret_cast<Pair*>(row) + p;
   }
@@ -155,7 +156,7 @@ class Ledger {
    public:
     explicit Exclusive(Ledger* ledger);
     // As above, but the first kTurns attempts of a caller do not wait for a
-    // thread that holds the locks. held() is false then: the caller looks for
+    // thread that holds the locks.  held() is false then: the caller looks for
     // its block again, and may find it, since the other thread has changed
     // something.  `*turn` counts the attempts, from 0.
     Exclusive(Ledger* ledger, int* turn);

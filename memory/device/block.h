@@ -156,7 +156,7 @@ struct Segment {
     block->segment = this;
     return block;
   }
-  // No block begins in the slot any more.
+  // Ends the block: no block begins in its slot any more.
   void End(Block* block) {
     const size_t slot = static_cast<size_t>(block - table);
     begins[slot / 64] &= ~(uint64_t{1} << (slot % 64));

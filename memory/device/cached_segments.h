@@ -51,15 +51,15 @@ class CachedSegments {
   }
   // Gives back what it can without waiting.
   void ReleaseUnused();
-  // Like ReleaseUnused, for Shutdown: what serves graphs, too, and also where
-  // the device's gate is closed.
+  // Does what ReleaseUnused does, for Shutdown: also for an allocator that
+  // serves graphs, and also if the device's gate is closed.
   void ReleaseAtEnd();
-  // The device's memory is gone or left to its plugin: forgets all segments,
-  // free or not.
+  // Forgets all segments, free or not, because the device's memory is gone or
+  // left to its plugin.
   void ForgetAll();
 
  private:
-  // Gives nothing back if `*kept`; `kept` may be null.
+  // Gives nothing back if `*kept` is true; `kept` may be null.
   bool ReleaseUnless(const std::atomic<bool>* kept, const FreeSegment& segment,
                      absl::Status* gave_up);
 

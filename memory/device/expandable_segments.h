@@ -42,8 +42,8 @@ class ExpandableSegments {
 
   // True if the settings ask for expandable segments and the device has them.
   bool IsEnabled();
-  // Addresses without memory, of no pool.  nullptr if the driver has no
-  // addresses left, which is logged once.
+  // Reserves addresses without memory, which belong to no pool yet.  nullptr if
+  // the driver has no addresses left, which is logged once.
   absl::StatusOr<Segment*> ReserveAddresses(bool small);
   // Gives the addresses of a segment back that has no page and no pool.
   void ReleaseAddresses(Segment* segment);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KeptStream: keeps a native stream alive after its Stream, for a consumer of
-// memory that goes on with the native handle (E8, E33).
+// KeptStream: keeps a native stream alive after its Stream has ended, for a
+// consumer of memory that goes on with the native handle (E8, E33).
 //
 //   const KeptStream kept(stream);   // `stream` lives
 //   ... the Stream is destroyed: calls through `stream` are refused ...

@@ -113,7 +113,7 @@ struct Op {
   uint32_t thread = 0;      // the index of the thread that submitted it
   uint64_t call_index = 0;  // the number of the call in that thread
   uint32_t next_dep = 0;    // the first of `deps` not known to be done
-  uint32_t implicit = 0;    // `deps` from here on come of the legacy rule
+  uint32_t implicit = 0;    // `deps` from here on: by the legacy rule
   VTime submitted = 0;
   VTime began = 0;
   VTime ended = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls that concern a device or an event: a Call, and the checks with which
-// every such call begins.  refused() and error() tell of them, too.
+// every such call begins. refused() and error() cover these checks too.
 
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_DEVICE_CALL_H_
 #define DEVRT_BACKENDS_MTIA_TABLE_DEVICE_CALL_H_
