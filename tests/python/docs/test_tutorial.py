@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every Python block of the documents, as a reader would run it: those of README.md
-and of all pages under docs/. In tutorials and how-tos the shell's blocks are run too."""
+and of all pages under docs/. On the pages under docs/ the shell's blocks are run too.
+
+Files that a page assumes and does not show are in stand_ins.py."""
 
 import code
 import functools
@@ -16,24 +18,20 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pages import FILE, blocks, equal  # noqa: E402
+import stand_ins  # noqa: E402
+from pages import FILE, blocks, equal, pages_that_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 RUNNER = pathlib.Path(__file__).with_name("pages.py")
 
 
-def has_python(page):
-    return "\n```python" in page.read_text(encoding="utf-8")
-
-
-PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if has_python(page)]
+PAGES = pages_that_run(ROOT)
 TUTORIAL = [page for page in PAGES if page.parent.name == "tutorials"]
 
 
 def options(page):
-    """How a page is run: only tutorials and how-tos show commands to type."""
-    shown = page.parent.name in ("tutorials", "how-to")
-    return () if shown else ("--no-shell",)
+    """README.md's commands set up the checkout: they are not run."""
+    return ("--no-shell",) if page == ROOT / "README.md" else ()
 
 
 def results(page):
@@ -70,6 +68,7 @@ def followed(page):
         environment["PATH"] = ":".join([
             str(programs(pathlib.Path(commands))),
             str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+        environment.update(stand_ins.prepare(page, pathlib.Path(folder)))
         done = subprocess.run([sys.executable, str(RUNNER), str(page), folder,
                                *options(page)],
                               env=environment, capture_output=True, text=True,
@@ -177,6 +176,21 @@ def test_what_cannot_be_typed_is_found():
 ])
 def test_comparison_of_outputs_knows_dots(wanted, got, same):
     assert equal(wanted, got) is same
+
+
+@pytest.mark.parametrize("block,result", [
+    ("sh\nfalse\ntrue\n", "failed"), ("sh\nfalse || true\n", "ok"),
+    ("sh exit 3\ntrue\n", "failed"), ("sh exit 3\nexit 3\n", "ok"),
+    ("sh\necho $no_such_name\n", "failed"),
+    ("sh no.such.module\nfalse\n", "skipped"),
+    ("python fragment\nfoo(devrt.ones)\n", "ok"),
+    ("python fragment\nfoo(devrt.no_such_name)\n", "failed"),
+    ("python fragment\nfrom devrt import no_such_name\n", "failed"),
+])
+def test_what_fails_a_block(tmp_path, block, result):
+    page = tmp_path / "page.md"
+    page.write_text(f"```{block}```\n")
+    assert [found for found, _ in results(page).values()] == [result]
 
 
 def test_a_wrong_page_fails(tmp_path):

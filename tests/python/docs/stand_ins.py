@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pages assume to be there already: a vendor's backend, a snapshot, a program.
+
+prepare(PAGE, FOLDER) makes the files in the folder where the page is followed, and
+returns variables of the environment for it.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SNAPSHOT = """
+import json, pathlib, devrt
+kept = devrt.ones(1 << 20, device="mtia:0")
+pathlib.Path("run.json").write_text(json.dumps(devrt.memory_snapshot("mtia:0")))
+"""
+TRAIN = f"""#!{sys.executable}
+import devrt
+devrt.ones(8, device="mtia:0").sum().item()
+"""
+
+
+def backend(folder):
+    """build/libdevrt_acme.so: the backend in C that `devrt new-backend` writes."""
+    sources = folder / "sources"
+    subprocess.run([os.environ["DEVRT_TOOL"], "new-backend", "acme", sources,
+                    "--language=c"], check=True, capture_output=True)
+    (folder / "build").mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-fvisibility=hidden",
+                    f"-Wl,--version-script,{sources}/plugin.map", "-Wl,-z,nodelete",
+                    f"-I{ROOT}/include", *sorted(sources.glob("*.c")),
+                    "-o", folder / "build/libdevrt_acme.so"], check=True)
+    shutil.rmtree(sources)
+
+
+def for_the_command(folder):
+    """docs/reference/cli.md"""
+    backend(folder)
+    subprocess.run([sys.executable, "-c", SNAPSHOT], check=True, cwd=folder)
+    (folder / "train").write_text(TRAIN, encoding="utf-8")
+    (folder / "train").chmod(0o755)
+    (folder / "acme.waivers").write_text("", encoding="utf-8")
+    return {"DEVRT_PLUGIN_PATH": str(folder / "build"),
+            "DEVRT_BACKENDS": "mtia,acme"}
+
+
+def for_a_package(folder):
+    """docs/how-to/package-a-plugin.md"""
+    backend(folder)
+    (folder / "acme.waivers").write_text("", encoding="utf-8")
+    # pip has no network here, and must not change the environment that runs the test.
+    installed = folder / "installed"
+    return {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0",
+            "PIP_TARGET": str(installed), "DEVRT_BACKENDS": "mtia,acme",
+            "PYTHONPATH": f"{installed}:{os.environ['PYTHONPATH']}"}
+
+
+PREPARED = {
+    "docs/reference/cli.md": for_the_command,
+    "docs/how-to/package-a-plugin.md": for_a_package,
+}
+
+
+def prepare(page, folder):
+    make = PREPARED.get(str(page.relative_to(ROOT))) if page.is_relative_to(ROOT) else None
+    can = "DEVRT_TOOL" in os.environ and shutil.which("cc")
+    return make(folder) if make and can else {}
