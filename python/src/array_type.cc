@@ -200,7 +200,7 @@ constexpr char kDoc[] =
     "    with devrt.device('mtia:1'):\n"
     "        x = devrt.full((4, 3), 1.0, devrt.float32)\n"
     "    y = x[:, 2] + 0.5              # runs on mtia:1, whatever is current\n"
-    "    y.numpy()                      # array([1.5, 1.5, 1.5, 1.5])\n\n"
+    "    y.tolist()                     # [1.5, 1.5, 1.5, 1.5]\n\n"
     "Arrays are made by devrt.empty, zeros, ones, full, arange, array,\n"
     "asarray, from_dlpack, from_cuda_array_interface and from_pointer.\n\n"
     "Order.  Every operation runs on the current stream of the data's device,\n"

@@ -16,8 +16,9 @@ other library.  This module has what takes more than one call:
 
     cupy.cuda.set_allocator(interop.cupy_allocator)
     torch.cuda.memory.change_current_allocator(interop.torch_allocator())
-    NUMBA_CUDA_MEMORY_MANAGER=devrt.interop         # environment
-    cuda.core: interop.cuda_core_memory_resource("cuda:0")
+
+Numba takes devrt's memory if NUMBA_CUDA_MEMORY_MANAGER=devrt.interop is in the
+environment, and cuda.core takes cuda_core_memory_resource("cuda:0").
 
 A function imports the other library when it needs it, and raises ImportError if that
 library is missing.
