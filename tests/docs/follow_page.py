@@ -3,12 +3,13 @@
 
   ```sh    is typed into one shell, block by block; a command that fails ends it
   ```cpp   begins with "// FILE" and is that file's content, or with
-           `// FILE, instead of "WORDS":` and replaces the line that has WORDS
+           `// FILE, instead of "WORDS":` and replaces the line that has WORDS; one
+           without a file is compiled by header_examples_test.py
   ```text  stands in the output of the ```sh block before it, line by line,
            whatever the blanks
 
-Blocks without a language, those of more than one word (```sh by hand) and those that
-begin with "// Fragment: REASON" are to be read only.
+Blocks without a language and those of more than one word (```sh by hand) are to be read
+only.
 """
 
 import os
@@ -25,8 +26,7 @@ PAGES = [
     "docs/tutorials/5-write-a-backend.md",
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-FRAGMENT = re.compile(r"// Fragment: \w")
-FILE = re.compile(r'// ([\w.]+)(?:, instead of "(.*)":)?\n')
+FILE = re.compile(r'// ([\w.]+\.\w+)(?:, instead of "(.*)":)?\n')
 
 
 class PageError(Exception):
@@ -34,6 +34,8 @@ class PageError(Exception):
 
 
 def replace_line(path, words, text):
+    if not path.exists():
+        raise PageError(f"no block before has made {path.name}")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     found = [i for i, line in enumerate(lines) if words in line]
     if len(found) != 1:
@@ -44,8 +46,6 @@ def replace_line(path, words, text):
 
 def write_block(folder, block):
     head = FILE.match(block)
-    if head is None:
-        raise PageError(f"a block of code names no file: {block[:60]!r}")
     name, words = head.groups()
     if words is None:
         (folder / name).write_text(block, encoding="utf-8")
@@ -100,7 +100,7 @@ def follow(page, folder, environment):
     said = ""
     blocks = [(language, block) for language, block in
               BLOCK.findall(page.read_text(encoding="utf-8"))
-              if not FRAGMENT.match(block)]
+              if language != "cpp" or FILE.match(block)]
     try:
         for language, block in blocks:
             if language == "sh":

@@ -53,7 +53,7 @@ class FollowPage(unittest.TestCase):
                 ("hello there\n", "hello nobody\n", "not in the output"),
                 ("// one\n//", "// two\n//", "2 lines have 'two'"),
                 ('of "two"', 'of "three"', "0 lines have 'three'"),
-                ("// a.cc\n", "int a;\n", "names no file"),
+                ("// a.cc\n", "int a;\n", "no block before has made a.cc"),
                 ("export", "false; export", "failed:"),
                 ("```text", "```txt", "a block in 'txt'")]:
             self.assertIn(old, GOOD)

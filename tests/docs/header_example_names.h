@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/cts/cts.h"
 #include "devrt/devrt.h"
 
@@ -59,6 +60,7 @@ extern ThreadPool pool;
 // Parts of a plugin.
 extern const devrt_host_v0* host_;
 extern uint32_t count_;
+extern std::string trace_file_;
 struct Tiny {
   devrt_status launch(devrt_stream stream, const devrt_launch_desc_v0* desc);
 };

@@ -16,12 +16,13 @@ compiles, and no example.
 import dataclasses
 import re
 
+import follow_page
+
 LINE = re.compile(r"^\s*(//|\*) {3}(.*)$")
 ENDS_LIKE_CODE = re.compile(r"[;{}]\s*(?://.*)?$", re.M)
 LIST_ITEM = re.compile(r"^(?:- |\w+ {2,}\w)", re.M)
 FRAGMENT = re.compile(r"^// Fragment: \w")
 BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
-FILE = re.compile(r"// [\w.]+\.\w+(?:, instead of .*)?\n")
 MAIN = re.compile(r"^int main\(", re.M)
 LEFT_OUT = re.compile(r"^(\s*)\.\.\.", re.M)
 INCLUDE = re.compile(r"^#include .*\n", re.M)
@@ -117,7 +118,7 @@ def page_examples(page, text):
     """The examples of a page, programs and fragments among them."""
     found = []
     for block in BLOCK.finditer(text):
-        if not FILE.match(block[1]):
+        if not follow_page.FILE.match(block[1]):
             line = text.count("\n", 0, block.start(1)) + 1
             found.append(Example(page, line, "c++", block[1]))
     return found

@@ -13,7 +13,18 @@ import unittest
 
 from tree import HERE, InstallTest, MESON, PREFIX, ROOT
 
+import blocks
+
 PROGRAM = HERE / "program"
+# Of each language of a block: the file, how it begins, and what configures it.
+PAGE_FILES = {
+    "meson": ("meson.build", "project('page', 'cpp', default_options: 'cpp_std=c++17')\n",
+              [MESON, "setup", "build"]),
+    "cmake": ("CMakeLists.txt",
+              "cmake_minimum_required(VERSION 3.16)\nproject(page CXX)\n"
+              "set(CMAKE_CXX_STANDARD 17)\nadd_executable(program main.cc)\n",
+              ["cmake", "-G", "Ninja", "-B", "build"]),
+}
 HOLDS = "mtia:1 holds 42\n"
 TORCH_HOST = """
 import ctypes, sys
@@ -162,6 +173,24 @@ class Installed(InstallTest):
         for kind in self.kinds:
             self.assert_works(folder / "build" / f"program_{kind}", kind)
             self.assert_tests(folder / "build" / f"conformance_{kind}", kind)
+
+    def test_build_files_of_pages(self):
+        """Each block for Meson or CMake, as the end of a file that begins a project."""
+        if "shared" not in self.kinds:
+            self.skipTest("the pages' programs find backends beside the library")
+        found = [block for block in blocks.all_blocks()
+                 if block.language in PAGE_FILES]
+        self.assertGreater(len(found), 2)
+        for number, block in enumerate(found):
+            with self.subTest(block.place):
+                name, begin, setup = PAGE_FILES[block.language]
+                self.need(setup[0])
+                folder = self.work_folder(f"page-{number}")
+                text = block.text if "project(" in block.text else begin + block.text
+                (folder / name).write_text(text, encoding="utf-8")
+                compiler = shlex.split(os.environ["DEVRT_CXX"])[-1]
+                self.run_command(*setup, folder=folder, CXX=compiler)
+                self.run_command("ninja", "-C", "build", folder=folder)
 
     def test_pkg_config_of_the_suite(self):
         folder = self.work_folder("suite", "conformance.cc")
