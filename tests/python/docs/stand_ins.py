@@ -17,7 +17,7 @@ import json, pathlib, devrt
 kept = devrt.ones(1 << 20, device="mtia:0")
 pathlib.Path("run.json").write_text(json.dumps(devrt.memory_snapshot("mtia:0")))
 """
-TRAIN = f"""#!{sys.executable}
+PROGRAM = f"""#!{sys.executable}
 import devrt
 devrt.ones(8, device="mtia:0").sum().item()
 """
@@ -36,19 +36,26 @@ def backend(folder):
     shutil.rmtree(sources)
 
 
+def program(folder, name):
+    (folder / name).write_text(PROGRAM, encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
 def for_the_command(folder):
-    """docs/reference/cli.md"""
     backend(folder)
     subprocess.run([sys.executable, "-c", SNAPSHOT], check=True, cwd=folder)
-    (folder / "train").write_text(TRAIN, encoding="utf-8")
-    (folder / "train").chmod(0o755)
+    program(folder, "train")
     (folder / "acme.waivers").write_text("", encoding="utf-8")
     return {"DEVRT_PLUGIN_PATH": str(folder / "build"),
             "DEVRT_BACKENDS": "mtia,acme"}
 
 
+def for_settings(folder):
+    program(folder, "program")
+    return {}
+
+
 def for_a_package(folder):
-    """docs/how-to/package-a-plugin.md"""
     backend(folder)
     (folder / "acme.waivers").write_text("", encoding="utf-8")
     # pip has no network here, and must not change the environment that runs the test.
@@ -59,8 +66,10 @@ def for_a_package(folder):
 
 
 PREPARED = {
-    "docs/reference/cli.md": for_the_command,
     "docs/how-to/package-a-plugin.md": for_a_package,
+    "docs/reference/cli.md": for_the_command,
+    "docs/reference/conformance.md": for_the_command,
+    "docs/reference/settings.md": for_settings,
 }
 
 
