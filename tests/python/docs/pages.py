@@ -19,7 +19,8 @@ usage: pages.py PAGE FOLDER [--no-shell]; prints one JSON list: [line, result, s
   ```text             is what the block before it prints; "..." is anything
   ```sh by hand       and everything else is to be read only
 
-Results are "ok", "skipped" and "failed"; after a failure nothing more is run.
+A Python block that is skipped is compiled, as a fragment is. Results are "ok", "skipped"
+and "failed"; after a failure nothing more is run.
 """
 
 import ast
@@ -208,6 +209,8 @@ class Page:
         # What a block that was skipped would print is not compared either.
         self.skipped = lacking or (self.skipped if language == "text" else None)
         if self.skipped:
+            if language == "python":
+                check_names(source, self.path.name)
             return "skipped", self.skipped
         if "gpu" in needs:
             self.prepare()

@@ -183,6 +183,8 @@ def test_comparison_of_outputs_knows_dots(wanted, got, same):
     ("sh exit 3\ntrue\n", "failed"), ("sh exit 3\nexit 3\n", "ok"),
     ("sh\necho $no_such_name\n", "failed"),
     ("sh no.such.module\nfalse\n", "skipped"),
+    ("python no.such.module\ndevrt.ones(1)\n", "skipped"),
+    ("python no.such.module\ndevrt.no_such_name(1)\n", "failed"),
     ("python fragment\nfoo(devrt.ones)\n", "ok"),
     ("python fragment\nfoo(devrt.no_such_name)\n", "failed"),
     ("python fragment\nfrom devrt import no_such_name\n", "failed"),
