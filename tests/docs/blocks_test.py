@@ -51,14 +51,14 @@ class BlocksTest(unittest.TestCase):
             with self.subTest(info):
                 self.assertIsNone(tests.of(blocks.Block("tests/README.md", 1, info, text)))
 
-    def test_pages(self):
+    def test_pages_are_those_of_the_site(self):
         found = blocks.pages()
         for page in ("README.md", "CONTRIBUTING.md", "docs/index.md", "bench/README.md",
                      "docs/reference/cli.md", "tests/mutation/results.md"):
             self.assertIn(page, found)
         self.assertFalse([page for page in found if page.startswith("build")])
 
-    def test_fences(self):
+    def test_fences_of_other_forms_are_refused(self):
         good = "a\n```sh by hand\nls\n```\n\n```\nb\n\nc\n```\n"
         self.assertEqual(
             [(b.line, b.info, b.text) for b in blocks.blocks_in("a.md", good)],

@@ -21,7 +21,7 @@ class CommandsTest(unittest.TestCase):
         if not commands.is_target("bench/guards_bench"):
             raise unittest.SkipTest("pages name benchmarks, which this build leaves out")
 
-    def test_blocks(self):
+    def test_commands_of_blocks_exist(self):
         found = blocks.commands_to_check()
         self.assertGreater(len(found), 30)
         for block in found:
@@ -29,7 +29,7 @@ class CommandsTest(unittest.TestCase):
                 self.assertGreater(commands.check_block(block.text) +
                                    block.text.count("export "), 0)
 
-    def test_variables(self):
+    def test_variables_are_on_the_page_of_settings(self):
         page = (blocks.ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
         known = set(VARIABLE.findall(page))
         for block in blocks.all_blocks():
@@ -46,7 +46,7 @@ class CommandsTest(unittest.TestCase):
             [["cat"], ["cp", "b c", "1"], ["devrt", "list"], ["jq", ".x y"],
              ["pkg-config", "--cflags", "devrt"]])
 
-    def test_what_is_wrong(self):
+    def test_wrong_commands_are_found(self):
         for block, message in {
                 "devrt list --no-such": "devrt list has no option --no-such",
                 "devrt no-such": "no command of devrt: no-such",

@@ -40,7 +40,7 @@ class DataBlocksTest(unittest.TestCase):
                 text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, done.stdout
 
-    def test_toml(self):
+    def test_toml_names_the_group_of_entry_points(self):
         if tomllib is None:
             self.skipTest("needs Python 3.11 or later")
         backends = (blocks.ROOT / "python/devrt/_backends.py").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ class DataBlocksTest(unittest.TestCase):
                 code, said = self.devrt(json.dumps(damaged), "memory", "FILE")
                 self.assertEqual(code, 1, said)
 
-    def test_waivers(self):
+    def test_waivers_are_read(self):
         found = [block for block in blocks.all_blocks() if blocks.is_waivers(block)]
         self.assertGreaterEqual(len(found), 2)
         words = ["cts", f"--plugin={os.environ['DEVRT_MTIA_PLUGIN']}", "--xfail=FILE",

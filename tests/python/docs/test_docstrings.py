@@ -128,7 +128,7 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("name,code", EXAMPLES, ids=[name for name, _ in EXAMPLES])
-def test_example(name, code, tmp_path):
+def test_example_runs(name, code, tmp_path):
     check_names(code, name)
     if LIBRARY.search(code):
         return
@@ -141,4 +141,4 @@ def test_example(name, code, tmp_path):
     "devrt.no_such_name()\n", "1 + 1 == 3  # True\n", "raise SystemError\n"])
 def test_a_wrong_example_fails(code, tmp_path):
     with pytest.raises((AssertionError, AttributeError)):
-        test_example("wrong", code, tmp_path)
+        test_example_runs("wrong", code, tmp_path)
