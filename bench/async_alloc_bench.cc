@@ -22,7 +22,7 @@ namespace {
 template <typename Memory, typename Body>
 void Measure(benchmark::State& state, Memory* memory, Body* body) {
   for (auto _ : state) {
-    body->Once();
+    body->RunOnce();
     if (!memory->error().ok()) {
       state.SkipWithError(std::string(memory->error().message()).c_str());
       return;
@@ -34,7 +34,7 @@ void CachedPair(benchmark::State& state) {
   const devrt::Stream s =
       bench::Value(devrt::Stream::Create(bench::BenchDevice()));
   bench::CachedMemory memory(s);
-  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
+  bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
   Measure(state, &memory, &pair);
 }
 BENCHMARK(CachedPair)->Arg(512)->Arg(1 << 20)->UseRealTime();
@@ -43,7 +43,7 @@ void CachedMixed64(benchmark::State& state) {
   const devrt::Stream s =
       bench::Value(devrt::Stream::Create(bench::BenchDevice()));
   bench::CachedMemory memory(s);
-  bench::Mixed mixed(&memory);
+  bench::MixedSizes mixed(&memory);
   Measure(state, &memory, &mixed);
 }
 BENCHMARK(CachedMixed64)->UseRealTime();
@@ -63,7 +63,7 @@ void DriverPair(benchmark::State& state) {
   auto resource = DriverMemory(state, s.device());
   if (resource == nullptr) return;
   bench::ResourceMemory memory(std::move(resource), s);
-  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
+  bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
   Measure(state, &memory, &pair);
 }
 BENCHMARK(DriverPair)->Arg(512)->Arg(1 << 20)->UseRealTime();
@@ -74,7 +74,7 @@ void DriverMixed64(benchmark::State& state) {
   auto resource = DriverMemory(state, s.device());
   if (resource == nullptr) return;
   bench::ResourceMemory memory(std::move(resource), s);
-  bench::Mixed mixed(&memory);
+  bench::MixedSizes mixed(&memory);
   Measure(state, &memory, &mixed);
 }
 BENCHMARK(DriverMixed64)->UseRealTime();
@@ -84,7 +84,7 @@ void RawPair(benchmark::State& state) {
   const devrt::Stream s =
       bench::Value(devrt::Stream::Create(bench::BenchDevice()));
   bench::ResourceMemory memory(devrt::RawResource(s.device()), s);
-  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
+  bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
   Measure(state, &memory, &pair);
 }
 BENCHMARK(RawPair)->Arg(512)->Arg(1 << 20)->UseRealTime();

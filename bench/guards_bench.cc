@@ -9,7 +9,7 @@
 
 #include "bench/bench_support.h"
 #include "devrt/devrt.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace {
 

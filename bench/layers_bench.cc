@@ -12,7 +12,7 @@
 #include "bench/bench_support.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/devrt.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace {
 

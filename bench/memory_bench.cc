@@ -22,8 +22,8 @@ void Pair(benchmark::State& state) {
   const devrt::Stream s = NewStream();
   bench::CachedMemory memory(s);
   {
-    bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
-    for (auto _ : state) pair.Once();
+    bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
+    for (auto _ : state) pair.RunOnce();
   }
   bench::Check(memory.error());
 }
@@ -33,8 +33,8 @@ void Mixed64(benchmark::State& state) {
   const devrt::Stream s = NewStream();
   bench::CachedMemory memory(s);
   {
-    bench::Mixed mixed(&memory);
-    for (auto _ : state) mixed.Once();
+    bench::MixedSizes mixed(&memory);
+    for (auto _ : state) mixed.RunOnce();
   }
   bench::Check(memory.error());
 }
@@ -44,9 +44,9 @@ void BesideLive(benchmark::State& state) {
   const devrt::Stream s = NewStream();
   bench::CachedMemory memory(s);
   {
-    bench::BesideLive beside(&memory, static_cast<size_t>(state.range(0)),
-                             state.range(1) != 0);
-    for (auto _ : state) beside.Once();
+    bench::BesideLiveBlocks beside(&memory, static_cast<size_t>(state.range(0)),
+                                   state.range(1) != 0);
+    for (auto _ : state) beside.RunOnce();
   }
   bench::Check(memory.error());
   bench::Check(s.Synchronize());
@@ -78,8 +78,8 @@ BENCHMARK(PairWithMark);
 void BetweenStreams(benchmark::State& state) {
   const devrt::Stream a = NewStream();
   const devrt::Stream b = NewStream();
-  bench::PassedOn passed(a, b);
-  for (auto _ : state) passed.Once();
+  bench::PassedBetweenStreams passed(a, b);
+  for (auto _ : state) passed.RunOnce();
   bench::Check(passed.error());
   state.counters["other_blocks"] = static_cast<double>(passed.others());
   bench::Check(a.Synchronize());

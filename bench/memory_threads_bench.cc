@@ -16,8 +16,8 @@ namespace {
 
 template <typename Body>
 void Measure(benchmark::State& state, Body* body) {
-  body->Once();
-  for (auto _ : state) body->Once();
+  body->RunOnce();
+  for (auto _ : state) body->RunOnce();
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 
@@ -27,7 +27,7 @@ void PairThreads(benchmark::State& state) {
       bench::Value(devrt::Stream::Create(bench::BenchDevice()));
   bench::CachedMemory memory(s);
   {
-    bench::Pair pair(&memory, 512);
+    bench::AllocateFree pair(&memory, 512);
     Measure(state, &pair);
   }
   bench::Check(memory.error());
@@ -40,7 +40,7 @@ void Mixed64Threads(benchmark::State& state) {
       bench::Value(devrt::Stream::Create(bench::BenchDevice()));
   bench::CachedMemory memory(s);
   {
-    bench::Mixed mixed(&memory);
+    bench::MixedSizes mixed(&memory);
     Measure(state, &mixed);
   }
   bench::Check(memory.error());
@@ -50,7 +50,7 @@ BENCHMARK(Mixed64Threads)->ThreadRange(1, 16)->UseRealTime();
 void PinnedPairThreads(benchmark::State& state) {
   bench::PinnedMemory memory(bench::BenchDevice());
   {
-    bench::Pair pair(&memory, 512);
+    bench::AllocateFree pair(&memory, 512);
     Measure(state, &pair);
   }
   bench::Check(memory.error());

@@ -16,8 +16,8 @@ namespace {
 void PinnedPair(benchmark::State& state) {
   bench::PinnedMemory memory(bench::BenchDevice());
   {
-    bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
-    for (auto _ : state) pair.Once();
+    bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
+    for (auto _ : state) pair.RunOnce();
   }
   bench::Check(memory.error());
 }
@@ -26,8 +26,8 @@ BENCHMARK(PinnedPair)->Arg(512)->Arg(65536)->Arg(3 << 20);
 void PinnedMixed64(benchmark::State& state) {
   bench::PinnedMemory memory(bench::BenchDevice());
   {
-    bench::Mixed mixed(&memory);
-    for (auto _ : state) mixed.Once();
+    bench::MixedSizes mixed(&memory);
+    for (auto _ : state) mixed.RunOnce();
   }
   bench::Check(memory.error());
 }

@@ -30,9 +30,9 @@ void TraceOf(benchmark::State& state, const char* name) {
                             trace.blocks);
   bench::Check(devrt::EmptyCache(device));
   devrt::ResetPeakMemoryStatistics(device);
-  player.Once();  // fills the cache
+  player.RunOnce();  // fills the cache
   const devrt::MemoryStatistics cold = devrt::GetMemoryStatistics(device);
-  for (auto _ : state) player.Once();
+  for (auto _ : state) player.RunOnce();
   constexpr double kMiB = 1 << 20;
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *
                           static_cast<int64_t>(trace.calls.size()));

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/process_state.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 namespace {

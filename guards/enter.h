@@ -4,8 +4,8 @@
 // the numbers that find a guard destroyed out of order or on another thread.
 //
 // Not for programs: the header is public because guards are inline
-// (runtime/gate.h).  Rare cases are not inline, so that a guard is a handful of
-// instructions and two calls of the table.
+// (runtime/registry/gate.h).  Rare cases are not inline, so that a guard is a
+// handful of instructions and two calls of the table.
 
 #ifndef DEVRT_GUARDS_ENTER_H_
 #define DEVRT_GUARDS_ENTER_H_

@@ -6,7 +6,7 @@
 
 #include "devrt/guards/multi_stream_guard.h"
 #include "devrt/streams/gate.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt {
 

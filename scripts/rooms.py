@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folder may include which: the rooms of the product and their floors.
 
-A room is a top-level folder of the product, a folder of backends/ or layers/, or
-tools/timeline/, which the Python module compiles too.  Its headers are of two kinds:
+A room is a top-level folder of the product, a folder of backends/ or layers/, or one
+of two folders of tools/: timeline/, which the Python module compiles too, and common/.
+Its headers are of two kinds:
 
     public  linked in include/devrt/ and included as "devrt/ROOM/NAME.h"; open to
             the room's own floor and every floor above
@@ -20,7 +21,9 @@ import checks
 
 # From the top down.  A room includes from its own floor and below.
 FLOORS = [
-    ["python", "tools", "tools/timeline"],
+    ["python", "tools"],
+    ["tools/timeline"],
+    ["tools/common"],
     ["cts"],
     ["arrays"],
     ["memory"],
@@ -41,23 +44,29 @@ INNER = {
     "streams": {"arrays", "memory", "python"},
     "runtime": {"arrays", "guards", "memory", "streams"},
     "layers/trace": {"tools"},  # the format of the ring files
-    "tools": {"tools/timeline"},  # text.h
+    "tools/common": {"tools", "tools/timeline"},
     "tools/timeline": {"python", "tools"},  # the picture of what ran when
     "backends/gpu": {"backends/cuda", "backends/hip"},
     "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
                         "backends/mtia"},
-    "backends/text": {"backends/mtia", "cts", "memory", "runtime", "tools"},
+    "backends/text": {"backends/mtia", "cts", "memory", "runtime", "tools/common"},
     "backends": {"backends/mtia", "python"},  # tables of data
 }
 
-# The folders of a room from the top down.  A file includes from its own folder and
-# from the folders below it.  Folders in one list do not include each other.
+# The folders of each room that has several, from the top down; "." is the room itself.
+# A file includes from its own folder and from the folders below it.  Folders in one list
+# do not include each other.
 FOLDERS = {
     "arrays": [["exchange"], ["ops"], ["copy"], ["core"], ["storage"]],
     "backends/mtia": [["table"], ["drivers"], ["threads"], ["engine"],
                       ["kernels", "memory"], ["config"], ["common", "system"]],
+    "backends/template": [[".", "c"]],
+    "cts": [["tests"], ["random"], ["."]],
     "memory": [["torch"], ["external", "snapshot"], ["api"], ["pinned", "resource"],
                ["device"], ["common"]],
+    "runtime": [["raw_memory"], ["registry"], ["plugins"], ["loader"], ["common"]],
+    "streams": [["captures", "operations"], ["objects"], ["timelines"], ["common"]],
+    "tools": [["."], ["bench", "cts", "demo", "memory", "topo", "trace"]],
 }
 
 # A backend or a layer knows the ABI, and none of the floors between it and the
@@ -107,16 +116,19 @@ def behind_link(name):
     return link.resolve().relative_to(checks.ROOT.resolve())
 
 
+def folder_of(room, path):
+    """Returns the folder of a file inside its room; "." is the room itself."""
+    return pathlib.PurePosixPath(path).parent.relative_to(room).as_posix()
+
+
 def why_not_inside(room, path, name):
     """Returns why a file may not include a header of another folder of its room."""
     level = {folder: i for i, row in enumerate(FOLDERS.get(room, ())) for folder in row}
-    own, other = (pathlib.PurePosixPath(file).parent.relative_to(room).as_posix()
-                  for file in (path, name))
-    if not level or own == other:
+    own, other = folder_of(room, path), folder_of(room, name)
+    if own == other or own not in level:
         return None
-    for folder in (own, other):
-        if folder not in level:
-            return f"FOLDERS of scripts/rooms.py does not name {room}/{folder}/"
+    if other not in level:
+        return f"FOLDERS of scripts/rooms.py does not name {room}/{other}/"
     if level[other] <= level[own]:
         return f"{room}/{other}/ is not below {room}/{own}/"
     return None
@@ -124,19 +136,28 @@ def why_not_inside(room, path, name):
 
 def check_rooms():
     findings = []
+    folders = {}
     for path in checks.sources(checks.CODE | {".inc"}):
         room = room_of(path)
         if room is None or room in PROGRAMS:
             continue
+        folders.setdefault(room, set()).add(folder_of(room, path))
         text = (checks.ROOT / path).read_text(encoding="utf-8")
         for name in INCLUDE.findall(text):
             reason = why_not(room, name)
-            header = str(behind_link(name))
-            if header.startswith(room + "/"):
+            header = behind_link(name)
+            if room_of(header) == room:
                 reason = why_not_inside(room, path, header)
             if reason:
                 findings.append(f"{path} includes {name}: {reason}")
-    return findings + check_links()
+    return findings + check_folders(folders) + check_links()
+
+
+def check_folders(folders):
+    """Checks that FOLDERS orders the folders of each room that has several."""
+    return [f"FOLDERS of scripts/rooms.py does not name {room}/{folder}/"
+            for room, found in sorted(folders.items()) if len(found) > 1
+            for folder in sorted(found - {f for row in FOLDERS.get(room, ()) for f in row})]
 
 
 def check_links():

@@ -11,11 +11,11 @@
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/status.h"
-#include "tools/arguments.h"
 #include "tools/bench/memory_figures.h"
-#include "tools/command.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {

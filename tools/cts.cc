@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "devrt/runtime/status.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/cts/progress.h"
 #include "tools/cts/reports.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 namespace {
@@ -151,7 +151,7 @@ int WriteReports(const std::vector<Report>& reports,
 }
 
 // Prints why there is no report.
-int Ended(const absl::Status& status) {
+int PrintNoReport(const absl::Status& status) {
   if (absl::IsCancelled(status)) {
     Failure(kCtsCommand, Explain(status));
     return Interruption::Code();
@@ -173,7 +173,7 @@ int Run(const Arguments& arguments) {
   Progress progress(!json);
   absl::StatusOr<cts::Report> report = cts::Run(request->options, &progress);
   progress.Clear();
-  if (!report.ok()) return Ended(report.status());
+  if (!report.ok()) return PrintNoReport(report.status());
   Print(json ? ReportJson(*report) : StatementText(*report));
   return WriteReports(request->reports, *report);
 }

@@ -12,14 +12,14 @@
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/status.h"
-#include "tools/arguments.h"
-#include "tools/child_process.h"
-#include "tools/command.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/child_process.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/demo/pipeline.h"
 #include "tools/demo/recorder.h"
 #include "tools/demo/report.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
 #include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
@@ -155,7 +155,7 @@ std::string FilesText(const WrittenFiles& files) {
 int Conclude(const Options& options, Backend backend,
              const Pipeline& pipeline) {
   Timeline timeline = pipeline.timeline();
-  timeline.title = Subject(pipeline.devices(), pipeline.count());
+  timeline.title = PipelineText(pipeline.devices(), pipeline.count());
   WrittenFiles files;
   int code = Write(options.svg, SvgTimeline(timeline), &files.svg);
   code |= Write(options.trace, TraceTimeline(timeline), &files.trace);
@@ -182,7 +182,7 @@ absl::StatusOr<int> RunDemo(const Options& options) {
                          ChooseRecorder(options, backend));
   const size_t count =
       static_cast<size_t>(options.mebibytes) * (1 << 20) / sizeof(uint32_t);
-  say(Subject(devices, count) + "\n\n");
+  say(PipelineText(devices, count) + "\n\n");
   say(BackendText(backend));
   say(DeviceText(devices));
   DEVRT_ASSIGN_OR_RETURN(std::unique_ptr<Pipeline> pipeline,

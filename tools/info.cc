@@ -9,12 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "devrt/runtime/device.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/describe.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/describe.h"
+#include "tools/common/json.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {
@@ -25,7 +25,7 @@ struct DeviceReport {
   absl::StatusOr<MemoryInfo> memory;
 };
 
-absl::StatusOr<DeviceReport> Ask(Device device) {
+absl::StatusOr<DeviceReport> QueryDevice(Device device) {
   absl::StatusOr<DeviceProperties> properties = device.Properties();
   if (!properties.ok()) return properties.status();
   return DeviceReport{device, *std::move(properties), device.GetMemoryInfo()};
@@ -165,7 +165,7 @@ int Run(const Arguments& arguments) {
   std::vector<Device> devices;
   if (arguments.words().empty()) {
     const std::vector<FoundBackend> backends = OpenBackends();
-    code = Report(kInfoCommand, backends);
+    code = ReportOpenFailures(kInfoCommand, backends);
     for (const FoundBackend& found : backends) {
       devices.insert(devices.end(), found.devices.begin(), found.devices.end());
     }
@@ -176,7 +176,7 @@ int Run(const Arguments& arguments) {
   }
   std::vector<DeviceReport> reports;
   for (Device device : devices) {
-    absl::StatusOr<DeviceReport> report = Ask(device);
+    absl::StatusOr<DeviceReport> report = QueryDevice(device);
     if (report.ok()) {
       reports.push_back(*std::move(report));
     } else {

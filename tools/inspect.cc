@@ -15,12 +15,12 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/describe.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/describe.h"
+#include "tools/common/json.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {

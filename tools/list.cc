@@ -9,12 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/device.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/describe.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/describe.h"
+#include "tools/common/json.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {
@@ -32,7 +32,7 @@ std::string BackendTable(const std::vector<FoundBackend>& backends) {
     table.Add({found.name, std::to_string(found.devices.size()),
                Printable(found.backend->version()),
                Printable(found.backend->vendor()),
-               Printable(Origin(found.backend->path()))});
+               Printable(PathOrLinkedIn(found.backend->path()))});
   }
   return table.empty() ? "  none\n" : table.Text(2);
 }
@@ -79,7 +79,7 @@ std::string AttemptTable(const std::vector<LoadAttempt>& attempts) {
   for (const LoadAttempt& attempt : attempts) {
     table.Add({ToString(attempt.result), attempt.source,
                attempt.backend.empty() ? "-" : attempt.backend,
-               Printable(Origin(attempt.path))},
+               Printable(PathOrLinkedIn(attempt.path))},
               attempt.status.ok() ? "" : Explain(attempt.status));
   }
   return table.empty() ? "  nothing was tried\n" : table.Text(2);
@@ -163,7 +163,7 @@ int Run(const Arguments& arguments) {
   if (backends.empty()) {
     return Failure(kListCommand, "no backend was found");
   }
-  const int code = Report(kListCommand, backends);
+  const int code = ReportOpenFailures(kListCommand, backends);
   return AnyFileRefused(attempts) ? kFailure : code;
 }
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {

@@ -7,14 +7,14 @@
 
 #include "absl/strings/str_format.h"
 #include "devrt/memory/history.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/memory/analysis.h"
 #include "tools/memory/report.h"
 #include "tools/memory/snapshot_reader.h"
 #include "tools/memory/torch_pickle.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 namespace {

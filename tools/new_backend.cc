@@ -18,10 +18,10 @@
 #include "absl/strings/str_replace.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/runtime/status.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {

@@ -14,12 +14,12 @@
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/simulator.h"
 #include "devrt/runtime/status.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/describe.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/describe.h"
+#include "tools/common/json.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/topo/machine_links.h"
 
 namespace devrt::tools {
@@ -59,13 +59,13 @@ absl::StatusOr<Place> Locate(Device device, const MachineLinks& machine) {
   return Place{device, p.name, pci, machine.PlaceOf(pci), simulated};
 }
 
-Link Ask(const Place& device, const Place& peer, const MachineLinks& machine,
-         bool try_it) {
+Link FindLink(const Place& device, const Place& peer,
+              const MachineLinks& machine, bool try_it) {
   Link link{&device, &peer};
   if (link.is_itself()) return link;
   link.kind = device.simulated || peer.simulated
                   ? LinkKind::kSimulated
-                  : machine.Between(device.pci, peer.pci);
+                  : machine.LinkBetween(device.pci, peer.pci);
   const absl::StatusOr<bool> can = CanAccessPeer(device.device, peer.device);
   link.can = can.ok() && *can;
   link.failure = can.status();
@@ -252,7 +252,7 @@ std::string Text(const Topology& topology) {
 int Run(const Arguments& arguments) {
   const bool try_it = arguments.Has(kTryFlag.name);
   const std::vector<FoundBackend> backends = OpenBackends();
-  int code = Report(kTopoCommand, backends);
+  int code = ReportOpenFailures(kTopoCommand, backends);
   const MachineLinks machine;
   Topology topology;
   topology.numa_nodes = machine.numa_nodes();
@@ -268,7 +268,7 @@ int Run(const Arguments& arguments) {
   }
   for (const Place& device : topology.places) {
     for (const Place& peer : topology.places) {
-      topology.links.push_back(Ask(device, peer, machine, try_it));
+      topology.links.push_back(FindLink(device, peer, machine, try_it));
       if (!topology.links.back().failure.ok()) code = kFailure;
     }
   }

@@ -16,10 +16,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/arguments.h"
-#include "tools/command.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/commands.h"
+#include "tools/common/arguments.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/trace/output_file.h"
 #include "tools/trace/ring_reader.h"
 #include "tools/trace/trace_events.h"
@@ -30,7 +30,7 @@ namespace {
 
 constexpr char kDefaultOutput[] = "devrt-trace.json";
 // Prints what an incomplete trace lacks.
-void Remark(const TraceData& data) {
+void PrintLosses(const TraceData& data) {
   if (data.overwritten > 0) {
     absl::FPrintF(stderr,
                   "devrt trace: %d older records were overwritten; the trace "
@@ -77,7 +77,7 @@ int Convert(int ring, OutputFile* out, const std::string& output,
                    absl::StrCat(Printable(output),
                                 " could not be written: ", written.message()));
   }
-  Remark(*data);
+  PrintLosses(*data);
   absl::FPrintF(stderr,
                 "devrt trace: %d calls, %d operations, %d arrows in %s; open "
                 "it in ui.perfetto.dev\n",
@@ -97,7 +97,7 @@ int ConvertRing(const std::string& from, OutputFile* out,
                                 " cannot be read: ", std::strerror(errno)));
   }
   const auto close_ring = absl::MakeCleanup([=] { close(ring); });
-  if (out->IsAlso(ring)) {
+  if (out->IsSameFile(ring)) {
     return Failure(kTraceCommand, absl::StrCat(Printable(output),
                                                " is the ring file itself: "
                                                "name another one with -o"));

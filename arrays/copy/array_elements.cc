@@ -13,7 +13,7 @@
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/copy.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/stream_target.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt {
 

@@ -12,7 +12,7 @@
 #include "arrays/core/array_checks.h"
 #include "arrays/core/geometry.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/stream_target.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt {
 

@@ -10,9 +10,9 @@
 #include "arrays/core/kernels.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/captures.h"
-#include "streams/internal/ordering.h"
-#include "streams/internal/stream_target.h"
+#include "streams/captures/captures.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt::internal {
 

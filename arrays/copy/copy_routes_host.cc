@@ -11,7 +11,7 @@
 #include "arrays/core/geometry.h"
 #include "arrays/core/kernels.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/relaxed_wait.h"
+#include "streams/captures/relaxed_wait.h"
 
 namespace devrt::internal {
 

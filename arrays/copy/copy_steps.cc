@@ -13,7 +13,7 @@
 #include "arrays/core/kernels.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/relaxed_wait.h"
+#include "streams/captures/relaxed_wait.h"
 
 namespace devrt::internal {
 

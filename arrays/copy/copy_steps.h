@@ -22,7 +22,7 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/operand.h"
+#include "streams/operations/operand.h"
 
 namespace devrt::internal {
 

@@ -15,7 +15,7 @@
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "memory/api/known_uses.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 
 namespace devrt {
 namespace {

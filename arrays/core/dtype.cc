@@ -8,7 +8,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 
 namespace devrt {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/backend.h"
-#include "streams/internal/device_streams.h"
+#include "streams/objects/device_streams.h"
 
 namespace devrt::internal {
 namespace {

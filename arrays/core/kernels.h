@@ -24,7 +24,7 @@
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/stream_target.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt::internal {
 

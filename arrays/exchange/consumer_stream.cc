@@ -14,7 +14,7 @@
 #include "devrt/arrays/exchange.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/native_streams.h"
+#include "streams/objects/native_streams.h"
 
 namespace devrt::internal {
 

@@ -17,7 +17,7 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/external_stream.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 
 namespace devrt {
 

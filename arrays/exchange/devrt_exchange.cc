@@ -18,7 +18,7 @@
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
 #include "devrt/arrays/exchange_handle.h"
-#include "runtime/internal/thread_end.h"
+#include "runtime/common/thread_end.h"
 
 // The array, and its strides in elements, which borrowed tensors point to.
 struct devrt_array {

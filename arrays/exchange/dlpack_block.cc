@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "arrays/core/geometry.h"
 #include "arrays/exchange/exchange_error.h"
-#include "runtime/internal/process_state.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt::internal {
 

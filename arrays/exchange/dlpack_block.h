@@ -19,7 +19,7 @@
 #include "devrt/arrays/array.h"
 #include "devrt/arrays/dlpack_abi.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 
 namespace devrt::internal {
 

@@ -12,10 +12,10 @@
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "memory/api/known_uses.h"
-#include "runtime/internal/records.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/device_streams.h"
-#include "streams/internal/ordering.h"
+#include "runtime/common/text.h"
+#include "runtime/registry/records.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/ordering.h"
 
 namespace devrt {
 

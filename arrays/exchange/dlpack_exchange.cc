@@ -14,7 +14,7 @@
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 
 namespace devrt {
 

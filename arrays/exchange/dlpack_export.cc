@@ -17,7 +17,7 @@
 #include "devrt/arrays/copy.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 
 namespace devrt {
 

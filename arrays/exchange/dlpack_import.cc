@@ -17,8 +17,8 @@
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/deferred_deletion.h"
+#include "runtime/common/text.h"
+#include "streams/common/deferred_deletion.h"
 
 namespace devrt {
 

@@ -2,9 +2,9 @@
 
 #include "arrays/storage/outside_use.h"
 
-#include "streams/internal/captures.h"
-#include "streams/internal/may_capture.h"
-#include "streams/internal/stream_record.h"
+#include "streams/captures/captures.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 

@@ -19,8 +19,8 @@
 #include "absl/functional/function_ref.h"
 #include "arrays/storage/storage_uses.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/kept_stream.h"
-#include "streams/internal/ordering.h"
+#include "streams/objects/kept_stream.h"
+#include "streams/objects/ordering.h"
 
 namespace devrt::internal {
 

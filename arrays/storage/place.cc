@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/process_state.h"
+#include "runtime/registry/records.h"
 
 namespace devrt {
 namespace {

@@ -20,11 +20,11 @@
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/hooks.h"
-#include "runtime/internal/process_state.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/may_capture.h"
-#include "streams/internal/ordering.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/registry/process_state.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 
@@ -198,7 +198,7 @@ void Storage::AddUse(const StorageUse& use, bool writes) {
   // After a failure only a synchronisation of the device shows that the use is
   // complete.
   if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
-    use.timeline->CheckpointEagerly(use.stream, use.epoch).IgnoreError();
+    use.timeline->CheckpointEagerly(use.epoch).IgnoreError();
   }
   MutexLock lock(&mutex_);
   uses_.Add(use, writes);

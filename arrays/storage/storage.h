@@ -44,7 +44,7 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/captures.h"
+#include "streams/captures/captures.h"
 
 namespace devrt {
 class Array;

@@ -16,10 +16,10 @@
 #include "devrt/runtime/log.h"
 #include "memory/api/known_uses.h"
 #include "memory/common/plain_free.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/ordering.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/common/text.h"
+#include "runtime/registry/process_state.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/stream_record.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define DEVRT_THREAD_SANITIZER 1

@@ -10,9 +10,9 @@
 
 #include "arrays/storage/storage_end.h"
 #include "memory/api/known_uses.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/ordering.h"
-#include "streams/internal/stream_record.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 
@@ -63,7 +63,7 @@ void StorageEnd::EndWithCaptures(StorageEnd end) {
     return;
   }
   const CaptureNumber capture = captured.back().capture;
-  (void)EndWith(capture, std::make_unique<InGraphs>(std::move(end)));
+  (void)KeepUntilOver(capture, std::make_unique<InGraphs>(std::move(end)));
 }
 
 bool StorageEnd::IsOnlyOf(StreamRef stream, CaptureNumber capture) const {
@@ -94,7 +94,7 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
   void* base = nullptr;
   // Memory of a resource that the program has replaced since.
   std::vector<std::unique_ptr<DeferredObject>> others;
-  while (std::unique_ptr<DeferredObject> taken = TakeBack(capture, fits)) {
+  while (std::unique_ptr<DeferredObject> taken = TakeOutNewest(capture, fits)) {
     StorageEnd& end = static_cast<InGraphs&>(*taken).end;
     if (IsOfChosenResource(stream.device(), end.base_)) {
       base = std::exchange(end.base_, nullptr);
@@ -102,7 +102,7 @@ void* StorageEnd::TakeFromGraph(StreamRef stream, CaptureNumber capture,
     }
     others.push_back(std::move(taken));
   }
-  for (auto& other : others) (void)EndWith(capture, std::move(other));
+  for (auto& other : others) (void)KeepUntilOver(capture, std::move(other));
   return base;
 }
 

@@ -10,9 +10,9 @@
 #include "absl/base/optimization.h"
 #include "arrays/storage/storage.h"
 #include "memory/device/pending_frees.h"
-#include "runtime/internal/process_state.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/registry/process_state.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 

@@ -13,10 +13,11 @@
 #include "arrays/storage/storage_kept.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "streams/internal/may_capture.h"
-#include "streams/internal/ordering.h"
-#include "streams/internal/relaxed_wait.h"
-#include "streams/internal/stream_target.h"
+#include "streams/captures/relaxed_wait.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/stream_target.h"
+#include "streams/objects/use_hooks.h"
 
 namespace devrt::internal {
 
@@ -165,7 +166,7 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
   if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
     // After a failure only a synchronisation of the device shows that the use
     // is complete.
-    use.timeline->CheckpointEagerly(stream, use.epoch).IgnoreError();
+    use.timeline->CheckpointEagerly(use.epoch).IgnoreError();
   }
   for (const Touched& t : storages()) {
     if (ordered) {

@@ -25,8 +25,8 @@
 #include "arrays/storage/storage_uses.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/captures.h"
-#include "streams/internal/stream_target.h"
+#include "streams/captures/captures.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt::internal {
 

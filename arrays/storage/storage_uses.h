@@ -20,8 +20,8 @@
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/captures.h"
-#include "streams/internal/timeline.h"
+#include "streams/captures/captures.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

@@ -68,24 +68,24 @@ class C10PinnedMemory {
 
 void C10Pair(benchmark::State& state) {
   C10Memory memory;
-  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
-  for (auto _ : state) pair.Once();
+  bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
+  for (auto _ : state) pair.RunOnce();
 }
 BENCHMARK(C10Pair)->Arg(512)->Arg(300'000)->Arg(1 << 20)->Arg(4 << 20);
 
 void C10Mixed64(benchmark::State& state) {
   C10Memory memory;
-  bench::Mixed mixed(&memory);
-  for (auto _ : state) mixed.Once();
+  bench::MixedSizes mixed(&memory);
+  for (auto _ : state) mixed.RunOnce();
 }
 BENCHMARK(C10Mixed64);
 
 void C10BesideLive(benchmark::State& state) {
   {
     C10Memory memory;
-    bench::BesideLive beside(&memory, static_cast<size_t>(state.range(0)),
-                             state.range(1) != 0);
-    for (auto _ : state) beside.Once();
+    bench::BesideLiveBlocks beside(&memory, static_cast<size_t>(state.range(0)),
+                                   state.range(1) != 0);
+    for (auto _ : state) beside.RunOnce();
   }
   allocator::emptyCache();
 }
@@ -98,42 +98,42 @@ BENCHMARK(C10BesideLive)
 
 void C10PinnedPair(benchmark::State& state) {
   C10PinnedMemory memory;
-  bench::Pair pair(&memory, static_cast<uint64_t>(state.range(0)));
-  for (auto _ : state) pair.Once();
+  bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
+  for (auto _ : state) pair.RunOnce();
 }
 BENCHMARK(C10PinnedPair)->Arg(512)->Arg(65536)->Arg(3 << 20);
 
 void C10PinnedMixed64(benchmark::State& state) {
   C10PinnedMemory memory;
-  bench::Mixed mixed(&memory);
-  for (auto _ : state) mixed.Once();
+  bench::MixedSizes mixed(&memory);
+  for (auto _ : state) mixed.RunOnce();
 }
 BENCHMARK(C10PinnedMixed64);
 
 template <typename Body>
 void Measure(benchmark::State& state, Body* body) {
-  body->Once();
-  for (auto _ : state) body->Once();
+  body->RunOnce();
+  for (auto _ : state) body->RunOnce();
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 
 void C10PairThreads(benchmark::State& state) {
   C10Memory memory;
-  bench::Pair pair(&memory, 512);
+  bench::AllocateFree pair(&memory, 512);
   Measure(state, &pair);
 }
 BENCHMARK(C10PairThreads)->ThreadRange(1, 16)->UseRealTime();
 
 void C10Mixed64Threads(benchmark::State& state) {
   C10Memory memory;
-  bench::Mixed mixed(&memory);
+  bench::MixedSizes mixed(&memory);
   Measure(state, &mixed);
 }
 BENCHMARK(C10Mixed64Threads)->ThreadRange(1, 16)->UseRealTime();
 
 void C10PinnedPairThreads(benchmark::State& state) {
   C10PinnedMemory memory;
-  bench::Pair pair(&memory, 512);
+  bench::AllocateFree pair(&memory, 512);
   Measure(state, &pair);
 }
 BENCHMARK(C10PinnedPairThreads)->ThreadRange(1, 16)->UseRealTime();
@@ -145,9 +145,9 @@ void C10TraceOf(benchmark::State& state, const char* name) {
                             trace.blocks);
   allocator::emptyCache();
   allocator::resetPeakStats(0);
-  player.Once();  // fills the cache
+  player.RunOnce();  // fills the cache
   const auto cold = allocator::getDeviceStats(0);
-  for (auto _ : state) player.Once();
+  for (auto _ : state) player.RunOnce();
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *
                           static_cast<int64_t>(trace.calls.size()));
   // The first of each is the sum over both pools.

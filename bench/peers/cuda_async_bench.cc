@@ -66,16 +66,16 @@ void WithDriver(benchmark::State& state, const Measure& measure) {
 
 void RawAsyncPair(benchmark::State& state) {
   WithDriver(state, [&](AsyncMemory* memory) {
-    bench::Pair pair(memory, static_cast<uint64_t>(state.range(0)));
-    for (auto _ : state) pair.Once();
+    bench::AllocateFree pair(memory, static_cast<uint64_t>(state.range(0)));
+    for (auto _ : state) pair.RunOnce();
   });
 }
 BENCHMARK(RawAsyncPair)->Arg(512)->Arg(1 << 20)->UseRealTime();
 
 void RawAsyncMixed64(benchmark::State& state) {
   WithDriver(state, [&](AsyncMemory* memory) {
-    bench::Mixed mixed(memory);
-    for (auto _ : state) mixed.Once();
+    bench::MixedSizes mixed(memory);
+    for (auto _ : state) mixed.RunOnce();
   });
 }
 BENCHMARK(RawAsyncMixed64)->UseRealTime();

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "tools/terminal.h"
+#include "tools/common/terminal.h"
 
 namespace example {
 namespace {

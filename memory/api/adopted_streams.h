@@ -19,7 +19,7 @@
 #include "devrt/runtime/export.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

@@ -10,10 +10,10 @@
 #include "devrt/memory/device_memory.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/common/text.h"
+#include "runtime/registry/process_state.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt {
 namespace {

@@ -22,12 +22,12 @@
 #include "memory/api/known_uses.h"
 #include "memory/common/rounding.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/internal/allocation_table.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/may_capture.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/common/text.h"
+#include "runtime/raw_memory/allocation_table.h"
+#include "runtime/registry/process_state.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 
@@ -193,7 +193,7 @@ struct CaptureEnd final : DeferredObject {
 
 void Mark(const HeldBlock& block, CaptureNumber capture, MarkedBy by) {
   if (CapturedBlocks::Get().Add(block, capture, by)) {
-    (void)EndWith(capture, std::make_unique<CaptureEnd>());
+    (void)KeepUntilOver(capture, std::make_unique<CaptureEnd>());
   }
 }
 
@@ -223,7 +223,7 @@ absl::Status FreeOrKeepForNext(std::unique_ptr<KeptBlock> kept) {
   }
   // If the capture is over by now, `kept` is destroyed, which calls this again.
   const CaptureNumber capture = captures.back();
-  (void)EndWith(capture, std::move(kept));
+  (void)KeepUntilOver(capture, std::move(kept));
   return absl::OkStatus();
 }
 
@@ -257,7 +257,7 @@ void* ReuseInCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
   void* block = nullptr;
   // Kept blocks of resources that the program has replaced since.
   std::vector<std::unique_ptr<DeferredObject>> others;
-  while (std::unique_ptr<DeferredObject> taken = TakeBack(capture, fits)) {
+  while (std::unique_ptr<DeferredObject> taken = TakeOutNewest(capture, fits)) {
     auto& kept = static_cast<KeptBlock&>(*taken);
     if (!IsStillLive(kept)) {
       CapturedBlocks::Get().Forget(std::exchange(kept.block, nullptr), kept.id);
@@ -270,7 +270,7 @@ void* ReuseInCapture(StreamRef stream, CaptureNumber capture, uint64_t bytes) {
     }
     others.push_back(std::move(taken));
   }
-  for (auto& other : others) (void)EndWith(capture, std::move(other));
+  for (auto& other : others) (void)KeepUntilOver(capture, std::move(other));
   return block;
 }
 

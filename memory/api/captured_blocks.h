@@ -49,7 +49,7 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/captures.h"
+#include "streams/captures/captures.h"
 
 namespace devrt::internal {
 

@@ -8,8 +8,8 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/process_state.h"
+#include "runtime/registry/records.h"
 
 namespace devrt {
 

@@ -15,12 +15,11 @@
 #include "memory/device/out_of_memory_callbacks.h"
 #include "memory/resource/chosen_resource.h"
 #include "memory/resource/owners.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/out_of_memory.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
-#include "runtime/internal/refused_call.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/raw_memory/out_of_memory.h"
+#include "runtime/registry/process_state.h"
+#include "runtime/registry/records.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt {
 namespace {

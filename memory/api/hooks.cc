@@ -9,8 +9,8 @@
 #include "memory/device/device_allocator.h"
 #include "memory/pinned/pinned_allocator.h"
 #include "memory/pinned/pinned_uses.h"
-#include "runtime/internal/memory_hooks.h"
-#include "streams/internal/use_hooks.h"
+#include "runtime/registry/memory_hooks.h"
+#include "streams/objects/use_hooks.h"
 
 namespace devrt::internal {
 

@@ -11,7 +11,7 @@
 #include "memory/device/device_allocator.h"
 #include "memory/pinned/pinned_uses.h"
 #include "memory/resource/owners.h"
-#include "streams/internal/stream_record.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 

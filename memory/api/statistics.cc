@@ -6,7 +6,7 @@
 
 #include "memory/common/hot_settings.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/internal/process_state.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 

@@ -15,8 +15,8 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/hot_settings.h"
 #include "memory/common/settings_state.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "memory/common/hot_settings.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/internal/blocks.h"
+#include "runtime/raw_memory/blocks.h"
 
 namespace devrt::internal {
 

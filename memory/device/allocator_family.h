@@ -18,8 +18,8 @@
 #include "memory/device/memory_budget.h"
 #include "memory/device/memory_in_flight.h"
 #include "memory/device/pool_segments.h"
-#include "runtime/internal/out_of_memory.h"
-#include "runtime/internal/records.h"
+#include "runtime/raw_memory/out_of_memory.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

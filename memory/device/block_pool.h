@@ -69,8 +69,8 @@
 #include "memory/device/pool_stream.h"
 #include "memory/device/pool_uses.h"
 #include "memory/device/segment_keeper.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/timeline.h"
+#include "runtime/registry/records.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

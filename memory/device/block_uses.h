@@ -14,7 +14,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/timeline.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

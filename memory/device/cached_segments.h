@@ -23,7 +23,7 @@
 #include "memory/device/memory_in_flight.h"
 #include "memory/device/segment_source.h"
 #include "memory/device/stream_pools.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

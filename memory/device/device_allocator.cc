@@ -15,9 +15,9 @@
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
 #include "memory/device/recovery.h"
-#include "runtime/internal/blocks.h"
-#include "streams/internal/stream_record.h"
-#include "streams/internal/stream_target.h"
+#include "runtime/raw_memory/blocks.h"
+#include "streams/objects/stream_record.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt::internal {
 
@@ -245,7 +245,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
     // until a later look covers it (docs/reference/semantics.md 2.4).
     for (const BlockUses::Open& open : uses->open) {
       const uint64_t epoch = open.timeline->Now();
-      (void)open.timeline->CheckpointLater(open.stream, epoch);
+      (void)open.timeline->CheckpointUnlessDestroyed(epoch);
       uses->Add(open.stream, open.timeline, epoch);
     }
     // If the stream was destroyed meanwhile, its pool has the end of its work.
@@ -253,7 +253,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
         CheckStream(*freed_on, "FreeMemory").ok()) {
       Timeline* const timeline = TimelineOf(*freed_on);
       const uint64_t epoch = timeline->Now();
-      (void)timeline->Checkpoint(*freed_on, epoch);
+      (void)timeline->Checkpoint(epoch);
       uses->Add(*freed_on, timeline, epoch);
     }
     item.uses = std::move(uses->points);
@@ -295,7 +295,7 @@ absl::Status DeviceAllocator::RecordUse(Segment* segment, const void* pointer,
     // The owner of an adopted stream may destroy it without telling devrt
     // (F22).
     if (foreign && stream.kind() == StreamKind::kExternal) {
-      return timeline->Checkpoint(stream);
+      return timeline->Checkpoint(timeline->Now());
     }
     return absl::OkStatus();
   }
@@ -313,7 +313,7 @@ void DeviceAllocator::NoteUse(Segment* segment, const void* pointer,
         segment, pointer, stream, timeline, false, false, &foreign);
     if (answer == PoolAnswer::kMoved) continue;
     // Shows later when this use has ended although other work goes on (F15).
-    if (foreign) (void)timeline->Checkpoint(stream);
+    if (foreign) (void)timeline->Checkpoint(timeline->Now());
     return;
   }
 }

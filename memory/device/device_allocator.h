@@ -59,8 +59,8 @@
 #include "memory/device/segment_source.h"
 #include "memory/device/stream_pools.h"
 #include "memory/device/suballocation_reports.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/capture_extension.h"
+#include "runtime/registry/records.h"
+#include "streams/common/capture_extension.h"
 
 namespace devrt::internal {
 

@@ -10,9 +10,9 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/hot_settings.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/raw_memory/blocks.h"
 
 namespace devrt::internal {
 

@@ -27,8 +27,8 @@
 #include "memory/device/pages.h"
 #include "memory/device/segment_source.h"
 #include "memory/device/suballocation_reports.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/extension.h"
+#include "runtime/registry/records.h"
+#include "streams/common/extension.h"
 
 namespace devrt::internal {
 

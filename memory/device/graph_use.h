@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "devrt/runtime/mutex.h"
-#include "streams/internal/captures.h"
+#include "streams/captures/captures.h"
 
 namespace devrt::internal {
 

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/device.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
+#include "runtime/raw_memory/blocks.h"
 
 namespace devrt::internal {
 

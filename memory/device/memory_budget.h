@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

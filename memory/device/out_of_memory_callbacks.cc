@@ -9,7 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/internal/thread_end.h"
+#include "runtime/common/thread_end.h"
 
 namespace devrt::internal {
 

@@ -9,8 +9,8 @@
 
 #include "devrt/runtime/status.h"
 #include "memory/device/block_pool.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/ordering.h"
+#include "runtime/registry/records.h"
+#include "streams/objects/ordering.h"
 
 namespace devrt::internal {
 

@@ -28,7 +28,7 @@
 #include "absl/status/status.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/device/block_uses.h"
-#include "streams/internal/timeline.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "memory/common/hot_settings.h"
-#include "runtime/internal/blocks.h"
-#include "streams/internal/stream_target.h"
-#include "streams/internal/timeline.h"
+#include "runtime/raw_memory/blocks.h"
+#include "streams/objects/stream_target.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 
@@ -92,7 +92,7 @@ absl::StatusOr<void*> PoolSearch::AskOther(BlockPool* pool, StreamRef stream,
   // A later request learns from the checkpoint when the memory is released.
   const std::optional<StreamRef> busy = pool->stream();
   if (busy.has_value() && !timeline->IsComplete(timeline->Now())) {
-    (void)timeline->CheckpointLater(*busy, timeline->Now());
+    (void)timeline->CheckpointUnlessDestroyed(timeline->Now());
   }
   return nullptr;
 }

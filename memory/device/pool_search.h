@@ -24,7 +24,7 @@
 #include "memory/device/graph_use.h"
 #include "memory/device/memory_in_flight.h"
 #include "memory/device/stream_pools.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

@@ -18,7 +18,7 @@
 #include "memory/device/free_blocks.h"
 #include "memory/device/pages.h"
 #include "memory/device/pool_request.h"
-#include "streams/internal/timeline.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

@@ -18,9 +18,9 @@
 
 #include "devrt/streams/stream.h"
 #include "memory/device/block.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/stream_record.h"
-#include "streams/internal/timeline.h"
+#include "runtime/registry/records.h"
+#include "streams/objects/stream_record.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

@@ -21,7 +21,7 @@
 #include "memory/device/block_uses.h"
 #include "memory/device/pool_request.h"
 #include "memory/device/pool_stream.h"
-#include "streams/internal/timeline.h"
+#include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
 

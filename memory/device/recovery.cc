@@ -6,9 +6,9 @@
 
 #include "devrt/runtime/status.h"
 #include "memory/device/out_of_memory_callbacks.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/host_table.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/raw_memory/blocks.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 

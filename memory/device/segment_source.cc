@@ -9,10 +9,11 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/hot_settings.h"
 #include "memory/device/address_map.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/relaxed_captures.h"
+#include "runtime/common/text.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/raw_memory/blocks.h"
+#include "streams/common/relaxed_captures.h"
+#include "streams/objects/device_streams.h"
 
 namespace devrt::internal {
 
@@ -37,7 +38,7 @@ absl::StatusOr<Segment*> SegmentSource::Allocate(uint64_t size, bool small,
   void* pointer = nullptr;
   absl::Status status;
   {
-    const RelaxedCaptures relaxed(device_);
+    const RelaxedCaptures relaxed(device_, DeviceStreams::Of(device_)->capture);
     status = FromPlugin(device_,
                         device_->ops->alloc(device_->self, device_->ordinal,
                                             size, kGranule, &pointer),
@@ -140,7 +141,7 @@ void SegmentSource::Free(Segment* segment, uint64_t stream) {
   reports_->Uncarve(pointer, size);
   absl::Status status;
   {
-    const RelaxedCaptures relaxed(device_);
+    const RelaxedCaptures relaxed(device_, DeviceStreams::Of(device_)->capture);
     status = FromPlugin(
         device_,
         device_->ops->dealloc(device_->self, device_->ordinal, pointer, size),

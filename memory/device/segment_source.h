@@ -18,7 +18,7 @@
 #include "memory/device/block.h"
 #include "memory/device/memory_budget.h"
 #include "memory/device/suballocation_reports.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

@@ -2,7 +2,7 @@
 
 #include "memory/device/stream_pools.h"
 
-#include "streams/internal/timeline.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 
@@ -64,7 +64,7 @@ void StreamPools::EndStream(StreamRef stream) {
   const uint64_t epoch = timeline->Now();
   // A native stream that is recycled gets no other checkpoint.
   if (!timeline->IsComplete(epoch)) {
-    (void)timeline->CheckpointLater(stream, epoch);
+    (void)timeline->CheckpointUnlessDestroyed(epoch);
   }
   pool->EndStream(stream.serial(), epoch);
 }

@@ -19,7 +19,7 @@
 #include "devrt/streams/stream.h"
 #include "memory/common/ledger.h"
 #include "memory/device/block_pool.h"
-#include "streams/internal/stream_record.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 

@@ -8,8 +8,8 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "memory/device/block_pool.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/common/text.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 

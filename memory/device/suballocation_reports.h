@@ -19,8 +19,8 @@
 #include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/memory/memory_request.h"
 #include "memory/device/block.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/extension.h"
+#include "runtime/registry/records.h"
+#include "streams/common/extension.h"
 
 namespace devrt::internal {
 

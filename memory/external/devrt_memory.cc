@@ -22,11 +22,11 @@
 #include "memory/api/adopted_streams.h"
 #include "memory/api/captured_blocks.h"
 #include "memory/external/graph_pool.h"
-#include "runtime/internal/allocation_table.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
-#include "runtime/internal/thread_end.h"
+#include "runtime/common/text.h"
+#include "runtime/common/thread_end.h"
+#include "runtime/raw_memory/allocation_table.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 namespace {

@@ -9,10 +9,10 @@
 #include "memory/api/captured_blocks.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/process_state.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/registry/process_state.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 
@@ -63,8 +63,8 @@ absl::StatusOr<void*> GraphPool::Allocate(StreamRef stream, uint64_t bytes,
 
 void GraphPool::HoldBy(CaptureNumber capture) {
   if (!allocator_->graphs().AddCapture(capture)) return;
-  (void)EndWith(capture, std::make_unique<HeldPool>(shared_from_this(),
-                                                    allocator_->device()));
+  (void)KeepUntilOver(capture, std::make_unique<HeldPool>(
+                                   shared_from_this(), allocator_->device()));
 }
 
 }  // namespace devrt::internal

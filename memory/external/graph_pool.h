@@ -33,7 +33,7 @@
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
-#include "streams/internal/captures.h"
+#include "streams/captures/captures.h"
 
 namespace devrt::internal {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "memory/pinned/pinned_allocator.h"
-#include "runtime/internal/thread_end.h"
+#include "runtime/common/thread_end.h"
 
 namespace devrt::internal {
 namespace {

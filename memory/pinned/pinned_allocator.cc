@@ -13,10 +13,10 @@
 #include "memory/pinned/background.h"
 #include "memory/pinned/pinned_map.h"
 #include "memory/pinned/pinned_pages.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/out_of_memory.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/raw_memory/out_of_memory.h"
 
 namespace devrt::internal {
 namespace {
@@ -235,7 +235,7 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
   for (const BlockUses::Open& open : uses.open) {
     const uint64_t epoch = open.timeline->Now();
     if (IsOpen(open.timeline->device())) {
-      open.timeline->CheckpointLater(open.stream, epoch).IgnoreError();
+      open.timeline->CheckpointUnlessDestroyed(epoch).IgnoreError();
     }
     uses.Add(open.stream, open.timeline, epoch);
   }

@@ -49,7 +49,7 @@
 #include "memory/pinned/pinned_class.h"
 #include "memory/pinned/pinned_records.h"
 #include "memory/pinned/pinned_source.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

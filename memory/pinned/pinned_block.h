@@ -11,7 +11,7 @@
 #include "devrt/runtime/call_site.h"
 #include "memory/common/rounding.h"
 #include "memory/device/block.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

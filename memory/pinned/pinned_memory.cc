@@ -8,9 +8,9 @@
 #include "memory/common/plain_free.h"
 #include "memory/pinned/pinned_allocator.h"
 #include "memory/pinned/pinned_uses.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/out_of_memory.h"
-#include "runtime/internal/process_state.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/raw_memory/out_of_memory.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 

@@ -10,9 +10,10 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
 #include "memory/pinned/pinned_pages.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/text.h"
-#include "streams/internal/relaxed_captures.h"
+#include "runtime/common/text.h"
+#include "runtime/raw_memory/blocks.h"
+#include "streams/common/relaxed_captures.h"
+#include "streams/objects/device_streams.h"
 
 namespace devrt::internal {
 namespace {
@@ -41,7 +42,7 @@ absl::StatusOr<void*> Register(DeviceRecord* device, uint64_t size) {
         absl::StrCat("The system gives no ", size, " bytes of host pages."));
   }
   TouchPages(base, size, CurrentSettings().pinned_register_threads);
-  const RelaxedCaptures relaxed(device);
+  const RelaxedCaptures relaxed(device, DeviceStreams::Of(device)->capture);
   const absl::Status status =
       FromPlugin(device,
                  device->ops->host_register(device->self, device->ordinal, base,
@@ -54,7 +55,7 @@ absl::StatusOr<void*> Register(DeviceRecord* device, uint64_t size) {
 
 absl::StatusOr<void*> HostAlloc(DeviceRecord* device, uint64_t size) {
   void* base = nullptr;
-  const RelaxedCaptures relaxed(device);
+  const RelaxedCaptures relaxed(device, DeviceStreams::Of(device)->capture);
   DEVRT_RETURN_IF_ERROR(
       FromPlugin(device,
                  device->ops->host_alloc(device->self, device->ordinal, size,
@@ -96,7 +97,7 @@ absl::Status PinnedSource::Free(DeviceRecord* device, uint64_t size,
   const int64_t begin = Microseconds();
   absl::Status status;
   if (TakesHandlesBack(device)) {
-    const RelaxedCaptures relaxed(device);
+    const RelaxedCaptures relaxed(device, DeviceStreams::Of(device)->capture);
     devrt_status error =
         registered ? device->ops->host_unregister(device->self, native.base)
                    : device->ops->host_dealloc(device->self, native.base, size);

@@ -16,7 +16,7 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/pinned/pinned_block.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 
 namespace devrt::internal {
 

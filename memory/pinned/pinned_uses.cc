@@ -6,8 +6,8 @@
 #include "devrt/runtime/status.h"
 #include "memory/pinned/pinned_allocator.h"
 #include "memory/pinned/pinned_map.h"
-#include "runtime/internal/blocks.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/raw_memory/blocks.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 namespace {
@@ -61,7 +61,7 @@ absl::Status RecordUseOfPinned(const void* pointer, StreamRef stream) {
   if (!found) return NotLive("RecordPinnedUse", pointer);
   // The owner of an adopted stream may destroy it before the free (F22).
   if (stream.record()->kind == StreamKind::kExternal) {
-    timeline->Checkpoint(stream).IgnoreError();
+    timeline->Checkpoint(timeline->Now()).IgnoreError();
   }
   return absl::OkStatus();
 }
@@ -73,7 +73,7 @@ void NoteUseOfPinned(const void* pointer, StreamRef stream) {
   const bool added = AddUse(block, pointer, stream, timeline, false);
   // So that the end of this use can be told from that of later work (F15).
   // Without a checkpoint a later look at the stream finds the end.
-  if (added) timeline->Checkpoint(stream).IgnoreError();
+  if (added) timeline->Checkpoint(timeline->Now()).IgnoreError();
 }
 
 bool AddUsesOfPinned(const void* pointer, absl::Span<const StreamUse> uses) {

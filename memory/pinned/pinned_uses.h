@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "devrt/streams/stream.h"
 #include "memory/device/block_uses.h"
-#include "runtime/internal/allocation_table.h"
+#include "runtime/raw_memory/allocation_table.h"
 
 namespace devrt::internal {
 

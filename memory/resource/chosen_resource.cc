@@ -12,8 +12,8 @@
 #include "devrt/memory/resources.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/common/settings_state.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/process_state.h"
+#include "runtime/registry/records.h"
 
 namespace devrt {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 
 namespace devrt::internal {
 namespace {

@@ -20,14 +20,14 @@
 #include "memory/common/settings_state.h"
 #include "memory/resource/chosen_resource.h"
 #include "memory/resource/owners.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/out_of_memory.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/records.h"
-#include "runtime/internal/text.h"
-#include "runtime/internal/thread_end.h"
-#include "streams/internal/stream_target.h"
+#include "runtime/common/text.h"
+#include "runtime/common/thread_end.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/raw_memory/out_of_memory.h"
+#include "runtime/registry/process_state.h"
+#include "runtime/registry/records.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt {
 namespace {

@@ -17,10 +17,10 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/out_of_memory.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
-#include "runtime/internal/thread_end.h"
+#include "runtime/common/text.h"
+#include "runtime/common/thread_end.h"
+#include "runtime/raw_memory/out_of_memory.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 namespace {

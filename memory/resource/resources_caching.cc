@@ -9,9 +9,9 @@
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
 #include "memory/resource/owners.h"
-#include "runtime/internal/blocks.h"
-#include "runtime/internal/process_state.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
+#include "runtime/raw_memory/blocks.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 namespace {

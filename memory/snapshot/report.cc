@@ -14,7 +14,7 @@
 #include "devrt/memory/history.h"
 #include "memory/device/device_allocator.h"
 #include "memory/snapshot/snapshot.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 
 namespace devrt {
 

@@ -10,7 +10,7 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/hot_settings.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/internal/process_state.h"
+#include "runtime/registry/process_state.h"
 
 namespace devrt {
 

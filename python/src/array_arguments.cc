@@ -15,7 +15,7 @@
 #include "python/src/error_text.h"
 #include "python/src/stream.h"
 #include "python/src/wait.h"
-#include "streams/internal/relaxed_wait.h"
+#include "streams/captures/relaxed_wait.h"
 
 namespace devrt::python {
 namespace {

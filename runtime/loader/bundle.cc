@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/path_walk.h"
 
 namespace devrt::internal {
@@ -81,7 +81,7 @@ class Search {
     }
   }
 
-  Bundle Take() { return std::move(bundle_); }
+  Bundle TakeBundle() { return std::move(bundle_); }
 
  private:
   Directories RunPath(const PluginFile& file) {
@@ -169,7 +169,7 @@ class Search {
 Bundle FindBundle(const PluginFile& plugin) {
   Search search;
   search.AddWhatIsNeededBy(plugin, {});
-  return search.Take();
+  return search.TakeBundle();
 }
 
 }  // namespace devrt::internal

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/device_name.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/device_name.h"
+#include "runtime/common/text.h"
 
 namespace devrt::internal {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_replace.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/bundle.h"
 
 namespace devrt::internal {

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/keep_loaded.h"
 
 namespace devrt::internal {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 
 namespace devrt::internal {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/elf_manifest.h"
 
 namespace devrt::internal {
@@ -22,7 +22,7 @@ constexpr size_t kLongestExport = 256;
 class Budget {
  public:
   explicit Budget(uint64_t file_size) : left_(file_size / 2) {}
-  bool Take(const std::string& text) {
+  bool Spend(const std::string& text) {
     // A vector that grows briefly needs twice the memory of its contents.
     const uint64_t cost = 2 * (sizeof text + text.size() + 1);
     if (cost > left_) return false;
@@ -39,7 +39,7 @@ absl::Status ReadNames(const ElfFile& file, PluginContents* contents,
   absl::Status status;
   const auto take = [&](std::optional<std::string> text, std::string* to) {
     if (!text.has_value()) return;
-    if (!budget->Take(*text)) {
+    if (!budget->Spend(*text)) {
       status = absl::InvalidArgumentError(
           "damaged: its dynamic section names more than the file can hold");
       return;
@@ -102,7 +102,7 @@ absl::Status ReadExports(const ElfFile& file, const LibraryKind& kind,
           " and nothing else: hide it with a linker's version script")));
     }
     listing = listing && contents->exports.size() < kMostExports &&
-              budget->Take(name);
+              budget->Spend(name);
     if (listing) contents->exports.push_back(std::move(name));
   }));
   return status;

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/path_walk.h"
 
 namespace devrt::internal {

@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "runtime/internal/device_name.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/device_name.h"
+#include "runtime/common/text.h"
 
 namespace devrt::internal {
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 
 namespace devrt::internal {
 namespace {
@@ -20,8 +20,8 @@ constexpr size_t kMostRecordBytes = 1 << 20;
 // Calls one of the getXXid_r functions with a buffer that is large enough.
 // Returns false if there is no such record.
 template <typename Record, typename Id>
-bool Look(int (*get)(Id, Record*, char*, size_t, Record**), Id id,
-          Record* record, std::vector<char>* buffer) {
+bool LookUp(int (*get)(Id, Record*, char*, size_t, Record**), Id id,
+            Record* record, std::vector<char>* buffer) {
   for (buffer->resize(1024); buffer->size() <= kMostRecordBytes;
        buffer->resize(buffer->size() * 4)) {
     Record* found = nullptr;
@@ -41,8 +41,8 @@ std::optional<gid_t> PrivateGroupOf(uid_t user) {
   passwd account;
   group primary;
   std::vector<char> account_text, group_text;
-  if (!Look(&getpwuid_r, user, &account, &account_text) ||
-      !Look(&getgrgid_r, account.pw_gid, &primary, &group_text)) {
+  if (!LookUp(&getpwuid_r, user, &account, &account_text) ||
+      !LookUp(&getgrgid_r, account.pw_gid, &primary, &group_text)) {
     return std::nullopt;
   }
   const std::string name = account.pw_name;

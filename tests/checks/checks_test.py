@@ -32,9 +32,9 @@ TREE = {
                            "devrt_sources += files(\n  'a.cc',\n)\n",
 
     "runtime/a.cc": SPDX + '#include "devrt/runtime/a.h"\n'
-                           '#include "runtime/internal/b.h"\n',
+                           '#include "runtime/b.h"\n',
     "runtime/a.h": SPDX + "int a();\n",
-    "runtime/internal/b.h": SPDX + "int b();\n",
+    "runtime/b.h": SPDX + "int b();\n",
     "streams/s.h": SPDX + '#include "devrt/runtime/a.h"\n',
 }
 PUBLIC = ["runtime/a.h", "streams/s.h"]
@@ -110,11 +110,11 @@ class TreeTest(unittest.TestCase):
                           "table")
 
     def test_rooms_inner_headers(self):
-        self.write("streams/s.cc", SPDX + '#include "runtime/internal/b.h"\n')
+        self.write("streams/s.cc", SPDX + '#include "runtime/b.h"\n')
         self.assertEqual(rooms.check_rooms(), [])
         self.write("tools/t.cc", SPDX + '#include "devrt/runtime/a.h"\n')
         self.assertEqual(rooms.check_rooms(), [])
-        self.write("tools/t.cc", SPDX + '#include "runtime/internal/b.h"\n')
+        self.write("tools/t.cc", SPDX + '#include "runtime/b.h"\n')
         self.assert_names(rooms.check_rooms(), "tools/t.cc", "not public")
 
     def test_rooms_folders_have_an_order(self):
@@ -130,11 +130,21 @@ class TreeTest(unittest.TestCase):
         self.write("memory/common/c.cc", SPDX + '#include "devrt/memory/d.h"\n')
         self.assert_names(rooms.check_rooms(), "memory/common/c.cc", "devrt/memory/d.h")
 
+    def test_rooms_name_each_of_their_folders(self):
+        self.write("guards/g.cc", SPDX)
+        self.write("memory/device/d.cc", SPDX)
+        self.assertEqual(rooms.check_rooms(), [])
+        self.write("memory/new/n.cc", SPDX)
+        self.assert_names(rooms.check_rooms(), "does not name memory/new/")
+        (self.root / "memory/new/n.cc").unlink()
+        self.write("guards/new/g.cc", SPDX)
+        self.assertEqual(len(rooms.check_rooms()), 2)
+
     def test_rooms_product_includes_no_program(self):
         self.write("tools/t.cc", SPDX + '#include "bench/b.h"\n')
         self.assert_names(rooms.check_rooms(), "tools/t.cc", "developers")
         self.write("tools/t.cc", SPDX)
-        self.write("bench/t.cc", SPDX + '#include "runtime/internal/b.h"\n')
+        self.write("bench/t.cc", SPDX + '#include "runtime/b.h"\n')
         self.assertEqual(rooms.check_rooms(), [])
 
     def test_rooms_layers(self):
@@ -298,21 +308,21 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(checks.check_format(fix=False), [])
 
     def test_guards_follow_the_path(self):
-        good = ("#ifndef DEVRT_RUNTIME_INTERNAL_B_H_\n"
-                "#define DEVRT_RUNTIME_INTERNAL_B_H_\n"
-                "#endif  // DEVRT_RUNTIME_INTERNAL_B_H_\n")
-        for name in ["runtime/a.h", "streams/s.h"]:
+        good = ("#ifndef DEVRT_RUNTIME_INNER_B_H_\n"
+                "#define DEVRT_RUNTIME_INNER_B_H_\n"
+                "#endif  // DEVRT_RUNTIME_INNER_B_H_\n")
+        for name in ["runtime/a.h", "runtime/b.h", "streams/s.h"]:
             (self.root / name).unlink()
         self.write("backends/template/c/backend.h", SPDX)
-        self.write("runtime/internal/b.h", SPDX + good)
+        self.write("runtime/inner/b.h", SPDX + good)
         self.assertEqual(checks.check_guards(), [])
-        moved = good.replace("INTERNAL_", "")
-        self.write("runtime/internal/b.h", SPDX + moved)
-        self.assert_names(checks.check_guards(), "runtime/internal/b.h",
-                          "DEVRT_RUNTIME_INTERNAL_B_H_")
-        self.write("runtime/internal/b.h", SPDX + good.replace(
-            "// DEVRT_RUNTIME_INTERNAL_B_H_", "// DEVRT_RUNTIME_B_H_"))
-        self.assert_names(checks.check_guards(), "runtime/internal/b.h", "#endif")
+        moved = good.replace("INNER_", "")
+        self.write("runtime/inner/b.h", SPDX + moved)
+        self.assert_names(checks.check_guards(), "runtime/inner/b.h",
+                          "DEVRT_RUNTIME_INNER_B_H_")
+        self.write("runtime/inner/b.h", SPDX + good.replace(
+            "// DEVRT_RUNTIME_INNER_B_H_", "// DEVRT_RUNTIME_B_H_"))
+        self.assert_names(checks.check_guards(), "runtime/inner/b.h", "#endif")
 
     def test_headers_that_do_not_compile_alone_are_found(self):
         compiler = [headers_alone.default_compiler()]

@@ -36,7 +36,7 @@ class ArchitectureTest(unittest.TestCase):
         for room in rooms.FLOOR_OF:
             # Parts that several floors share stand in the text.
             shared = ("backends", "backends/template", "backends/tensor",
-                      "backends/text", "tools/timeline")
+                      "backends/text", "tools/common", "tools/timeline")
             with self.subTest(room=room):
                 self.assertIn(room, PAGE if room in shared else drawn)
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "devrt/runtime/device.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "tests/fuzz/entry.h"
 #include "tests/unit/runtime/fake_backend.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "arrays/storage/storage_kept.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 #include "tests/fuzz/exchange_input.h"
 
 namespace devrt::fuzz {

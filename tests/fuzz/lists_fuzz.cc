@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/bundle.h"
-#include "runtime/loader/discovery.h"
-#include "runtime/loader/load_report.h"
 #include "runtime/loader/selection.h"
+#include "runtime/registry/discovery.h"
+#include "runtime/registry/load_report.h"
 #include "tests/fuzz/entry.h"
 
 namespace devrt::internal {

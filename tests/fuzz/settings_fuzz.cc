@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "devrt/memory/settings.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "tests/fuzz/entry.h"
 
 namespace devrt {

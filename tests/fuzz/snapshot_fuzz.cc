@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "devrt/memory/history.h"
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "tests/fuzz/entry.h"
 #include "tools/memory/snapshot_reader.h"
 #include "tools/memory/torch_pickle.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "tests/hardware/soak_operations.h"
-#include "tools/json.h"
+#include "tools/common/json.h"
 
 namespace devrt::soak {
 namespace {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tools/arguments.h"
+#include "tools/common/arguments.h"
+#include "tools/common/json.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/demo/pipeline.h"
-#include "tools/json.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
 #include "tools/timeline/timeline.h"
 #include "tools/topo/machine_links.h"
 
@@ -126,7 +126,7 @@ TEST(MachineLinks, PcieFromTheNearestToTheFarthest) {
   sysfs.Write("devices/system/node/node1/cpulist", "8-15\n");
   const MachineLinks machine(sysfs.root());
   const auto from = [&](const char* other) {
-    return machine.Between("0000:18:00.0", other);
+    return machine.LinkBetween("0000:18:00.0", other);
   };
   EXPECT_EQ(from("0000:19:00.0"), LinkKind::kPcieSwitch);
   EXPECT_EQ(from("0000:1a:00.0"), LinkKind::kHostBridge);
@@ -153,25 +153,27 @@ TEST(MachineLinks, XgmiIsReadFromSysfs) {
   sysfs.Write(nodes + "1/io_links/1/properties",
               "type 11\nnode_from 1\nnode_to 2\n");
   const MachineLinks machine(sysfs.root());
-  EXPECT_EQ(machine.Between("0000:03:00.0", "0000:27:00.0"), LinkKind::kXgmi);
-  EXPECT_EQ(machine.Between("0000:27:00.0", "0000:03:00.0"),
+  EXPECT_EQ(machine.LinkBetween("0000:03:00.0", "0000:27:00.0"),
+            LinkKind::kXgmi);
+  EXPECT_EQ(machine.LinkBetween("0000:27:00.0", "0000:03:00.0"),
             LinkKind::kUnknown);  // only what the kernel says
 }
 
 TEST(MachineLinks, NvlinkIsReadFromNvml) {
   const MachineLinks machine("/nowhere");
   ASSERT_TRUE(machine.sees_nvlink());  // tests/tools/fake_nvml
-  EXPECT_EQ(machine.Between("0000:01:00.0", "0000:02:00.0"), LinkKind::kNvlink);
-  EXPECT_EQ(machine.Between("0000:01:00.0", "0000:03:00.0"),
+  EXPECT_EQ(machine.LinkBetween("0000:01:00.0", "0000:02:00.0"),
+            LinkKind::kNvlink);
+  EXPECT_EQ(machine.LinkBetween("0000:01:00.0", "0000:03:00.0"),
             LinkKind::kUnknown);
-  EXPECT_EQ(machine.Between("0000:01:00.0", "0000:04:00.0"),
+  EXPECT_EQ(machine.LinkBetween("0000:01:00.0", "0000:04:00.0"),
             LinkKind::kUnknown);
 }
 
 TEST(MachineLinks, AMachineThatTellsNothing) {
   const MachineLinks machine("/nowhere");
   EXPECT_EQ(machine.numa_nodes(), 0);
-  EXPECT_EQ(machine.Between("0000:03:00.0", "0000:27:00.0"),
+  EXPECT_EQ(machine.LinkBetween("0000:03:00.0", "0000:27:00.0"),
             LinkKind::kUnknown);
 }
 

@@ -11,7 +11,7 @@
 #include "tools/bench/sources.h"
 #include "tools/bench/traces.h"
 #include "tools/bench/workloads.h"
-#include "tools/text.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {
@@ -50,7 +50,7 @@ class Measurement {
   }
   template <typename Body>
   double Time(Body* body) const {
-    return TimeOf([body] { body->Once(); }, effort_);
+    return TimeOf([body] { body->RunOnce(); }, effort_);
   }
   // Why the device cannot give so much memory, or "".
   absl::StatusOr<std::string> NoRoomFor(uint64_t bytes) const {
@@ -64,12 +64,12 @@ class Measurement {
     DEVRT_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(device_));
     bench::CachedMemory memory(stream);
     {
-      bench::Pair small(&memory, 512);
+      bench::AllocateFree small(&memory, 512);
       Add("pair_512", "512 B, allocate and free", "ns", 60)->value =
           Time(&small);
-      bench::Pair large(&memory, kMiB);
+      bench::AllocateFree large(&memory, kMiB);
       Add("pair_1mib", "1 MiB, allocate and free", "ns")->value = Time(&large);
-      bench::Mixed mixed(&memory);
+      bench::MixedSizes mixed(&memory);
       Add("mixed_64", "mixed sizes, 64 live, free and allocate", "ns", 150)
           ->value = Time(&mixed);
     }
@@ -109,7 +109,7 @@ class Measurement {
     bench::CachedMemory memory(stream);
     double ns = 0;
     {
-      bench::BesideLive beside(&memory, count, any);
+      bench::BesideLiveBlocks beside(&memory, count, any);
       if (memory.error().ok()) ns = Time(&beside);
     }
     DEVRT_RETURN_IF_ERROR(memory.error());
@@ -140,7 +140,7 @@ class Measurement {
     bench::ResourceMemory memory(std::move(resource), stream);
     double ns = 0;
     {
-      bench::Pair pair(&memory, 512);
+      bench::AllocateFree pair(&memory, 512);
       if (memory.error().ok()) ns = Time(&pair);
     }
     DEVRT_RETURN_IF_ERROR(memory.error());
@@ -156,9 +156,9 @@ class Measurement {
     }
     bench::PinnedMemory memory(device_);
     {
-      bench::Pair pair(&memory, 512);
+      bench::AllocateFree pair(&memory, 512);
       small->value = Time(&pair);
-      bench::Mixed mixed(&memory);
+      bench::MixedSizes mixed(&memory);
       Add("pinned_mixed_64", "mixed pinned sizes, 64 live", "ns")->value =
           Time(&mixed);
     }
@@ -168,9 +168,9 @@ class Measurement {
 
   // Threads with a stream each, beside one thread alone.
   absl::Status Threads() {
-    DEVRT_RETURN_IF_ERROR(RunThreads<bench::Pair<bench::CachedMemory>>(
+    DEVRT_RETURN_IF_ERROR(RunThreads<bench::AllocateFree<bench::CachedMemory>>(
         "threads_16", "16 threads beside one, 512 B", 512));
-    return RunThreads<bench::Mixed<bench::CachedMemory>>(
+    return RunThreads<bench::MixedSizes<bench::CachedMemory>>(
         "threads_16_mixed", "16 threads beside one, mixed sizes");
   }
   template <typename Body, typename... Arguments>
@@ -227,7 +227,7 @@ class Measurement {
   absl::Status Streams() {
     DEVRT_ASSIGN_OR_RETURN(const Stream a, Stream::Create(device_));
     DEVRT_ASSIGN_OR_RETURN(const Stream b, Stream::Create(device_));
-    bench::PassedOn passed(a, b);
+    bench::PassedBetweenStreams passed(a, b);
     MemoryFigure* const row =
         Add("between_streams", "a block to another stream and back", "ns");
     row->value = Time(&passed);
@@ -251,10 +251,10 @@ class Measurement {
     DEVRT_RETURN_IF_ERROR(held.status());
     constexpr uint64_t kTimeout = 2'000'000'000;
     constexpr int kPasses = 100;
-    bench::PassedOn passed(a, b);
+    bench::PassedBetweenStreams passed(a, b);
     DEVRT_RETURN_IF_ERROR(held->WaitOn(a, kTimeout));
     const double begin = NanosecondsOf(CLOCK_MONOTONIC);
-    for (int i = 0; i < kPasses; ++i) passed.Once();
+    for (int i = 0; i < kPasses; ++i) passed.RunOnce();
     const double ns = NanosecondsOf(CLOCK_MONOTONIC) - begin;
     const absl::StatusOr<bool> is_over = b.Query();
     DEVRT_RETURN_IF_ERROR(held->Set());
@@ -291,7 +291,7 @@ class Measurement {
                               trace.blocks);
     DEVRT_RETURN_IF_ERROR(EmptyCache(device_));
     ResetPeakMemoryStatistics(device_);
-    player.Once();  // fills the cache
+    player.RunOnce();  // fills the cache
     const MemoryStatistics cold = GetMemoryStatistics(device_);
     if (absl::IsResourceExhausted(ErrorOf(memories))) {
       DEVRT_ASSIGN_OR_RETURN(figure.note, NotEnoughMemory());

@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_format.h"
 #include "tools/bench/memory_figures.h"
-#include "tools/json.h"
-#include "tools/text.h"
+#include "tools/common/json.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {

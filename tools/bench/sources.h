@@ -21,12 +21,12 @@ class FirstError {
   const absl::Status& error() const { return error_; }
 
  protected:
-  void* Take(absl::StatusOr<void*> made) {
+  void* ValueOrNull(absl::StatusOr<void*> made) {
     if (ABSL_PREDICT_TRUE(made.ok())) return *made;
-    Note(made.status());
+    KeepFirst(made.status());
     return nullptr;
   }
-  void Note(const absl::Status& status) {
+  void KeepFirst(const absl::Status& status) {
     if (ABSL_PREDICT_FALSE(!status.ok()) && error_.ok()) error_ = status;
   }
 
@@ -40,9 +40,9 @@ class CachedMemory : public FirstError {
   explicit CachedMemory(devrt::StreamRef stream) : stream_(stream) {}
 
   void* New(uint64_t bytes) {
-    return Take(devrt::AllocateMemory(stream_, bytes));
+    return ValueOrNull(devrt::AllocateMemory(stream_, bytes));
   }
-  void Delete(void* block, uint64_t) { Note(devrt::FreeMemory(block)); }
+  void Delete(void* block, uint64_t) { KeepFirst(devrt::FreeMemory(block)); }
 
  private:
   devrt::StreamRef stream_;
@@ -53,9 +53,9 @@ class PinnedMemory : public FirstError {
   explicit PinnedMemory(devrt::Device device) : device_(device) {}
 
   void* New(uint64_t bytes) {
-    return Take(devrt::AllocatePinned(device_, bytes));
+    return ValueOrNull(devrt::AllocatePinned(device_, bytes));
   }
-  void Delete(void* block, uint64_t) { Note(devrt::FreePinned(block)); }
+  void Delete(void* block, uint64_t) { KeepFirst(devrt::FreePinned(block)); }
 
  private:
   devrt::Device device_;
@@ -68,10 +68,10 @@ class ResourceMemory : public FirstError {
       : resource_(std::move(resource)), stream_(stream) {}
 
   void* New(uint64_t bytes) {
-    return Take(resource_->Allocate(stream_, bytes));
+    return ValueOrNull(resource_->Allocate(stream_, bytes));
   }
   void Delete(void* block, uint64_t bytes) {
-    Note(resource_->Deallocate(stream_, block, bytes));
+    KeepFirst(resource_->Deallocate(stream_, block, bytes));
   }
 
  private:
@@ -81,19 +81,20 @@ class ResourceMemory : public FirstError {
 
 // One stream frees a block and another stream allocates it, there and back,
 // ordered by events.  The block is so large that it has a segment of its own.
-class PassedOn : public FirstError {
+class PassedBetweenStreams : public FirstError {
  public:
   static constexpr uint64_t kBytes = 32 << 20;
 
-  PassedOn(devrt::StreamRef a, devrt::StreamRef b) : from_(a), to_(b) {}
+  PassedBetweenStreams(devrt::StreamRef a, devrt::StreamRef b)
+      : from_(a), to_(b) {}
 
-  void Once() {
-    void* const block = Take(devrt::AllocateMemory(from_, kBytes));
-    Note(devrt::FreeMemory(block));
-    Note(to_.Wait(from_));
-    void* const same = Take(devrt::AllocateMemory(to_, kBytes));
-    Note(devrt::FreeMemory(same));
-    Note(from_.Wait(to_));
+  void RunOnce() {
+    void* const block = ValueOrNull(devrt::AllocateMemory(from_, kBytes));
+    KeepFirst(devrt::FreeMemory(block));
+    KeepFirst(to_.Wait(from_));
+    void* const same = ValueOrNull(devrt::AllocateMemory(to_, kBytes));
+    KeepFirst(devrt::FreeMemory(same));
+    KeepFirst(from_.Wait(to_));
     if (same != block) ++others_;
   }
   // How often the other stream got another block.

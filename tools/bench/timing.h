@@ -2,8 +2,8 @@
 //
 // Times of calls that take nanoseconds.
 //
-//   bench::Pair pair(&memory, 512);
-//   const double ns = TimeOf([&] { pair.Once(); }, Effort());
+//   bench::AllocateFree pair(&memory, 512);
+//   const double ns = TimeOf([&] { pair.RunOnce(); }, Effort());
 
 #ifndef DEVRT_TOOLS_BENCH_TIMING_H_
 #define DEVRT_TOOLS_BENCH_TIMING_H_
@@ -74,12 +74,12 @@ double RateOf(const std::vector<Body*>& bodies, const Effort& effort) {
     std::vector<std::thread> threads;
     for (Body* body : bodies) {
       threads.emplace_back([&, body] {
-        for (uint64_t i = 0; i < kBatch; ++i) body->Once();
+        for (uint64_t i = 0; i < kBatch; ++i) body->RunOnce();
         ++ready;
         while (!go) std::this_thread::yield();
         uint64_t mine = 0;
         do {  // at least once, however late this thread starts
-          for (uint64_t i = 0; i < kBatch; ++i) body->Once();
+          for (uint64_t i = 0; i < kBatch; ++i) body->RunOnce();
           mine += kBatch;
         } while (!stop.load(std::memory_order_relaxed));
         calls += mine;

@@ -22,15 +22,15 @@ namespace bench {
 
 // Allocates and frees a block.  Another block stays, so that the segment stays.
 template <typename Memory>
-class Pair {
+class AllocateFree {
  public:
-  Pair(Memory* memory, uint64_t bytes)
+  AllocateFree(Memory* memory, uint64_t bytes)
       : memory_(memory), bytes_(bytes), kept_(memory->New(bytes)) {}
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
-  ~Pair() { memory_->Delete(kept_, bytes_); }
+  AllocateFree(const AllocateFree&) = delete;
+  AllocateFree& operator=(const AllocateFree&) = delete;
+  ~AllocateFree() { memory_->Delete(kept_, bytes_); }
 
-  void Once() { memory_->Delete(memory_->New(bytes_), bytes_); }
+  void RunOnce() { memory_->Delete(memory_->New(bytes_), bytes_); }
 
  private:
   Memory* memory_;
@@ -41,11 +41,11 @@ class Pair {
 // 64 blocks.  Each step frees one and allocates another of up to half a MiB;
 // small sizes are more frequent.
 template <typename Memory>
-class Mixed {
+class MixedSizes {
  public:
   static constexpr size_t kLive = 64;
 
-  explicit Mixed(Memory* memory) : memory_(memory), steps_(4096) {
+  explicit MixedSizes(Memory* memory) : memory_(memory), steps_(4096) {
     std::mt19937 random(7);
     for (Step& step : steps_) {
       step.bytes =
@@ -53,13 +53,13 @@ class Mixed {
       step.place = static_cast<uint32_t>(random() % kLive);
     }
   }
-  Mixed(const Mixed&) = delete;
-  Mixed& operator=(const Mixed&) = delete;
-  ~Mixed() {
+  MixedSizes(const MixedSizes&) = delete;
+  MixedSizes& operator=(const MixedSizes&) = delete;
+  ~MixedSizes() {
     for (const Block& block : live_) memory_->Delete(block.data, block.bytes);
   }
 
-  void Once() {
+  void RunOnce() {
     const Step& step = steps_[next_];
     next_ = (next_ + 1) % steps_.size();
     Block& block = live_[step.place];
@@ -86,21 +86,21 @@ class Mixed {
 // Beside many live blocks of 512 bytes, allocates and frees one more.  With
 // `any` frees a random one of them and allocates it anew.
 template <typename Memory>
-class BesideLive {
+class BesideLiveBlocks {
  public:
   static constexpr uint64_t kBytes = 512;
 
-  BesideLive(Memory* memory, size_t count, bool any)
+  BesideLiveBlocks(Memory* memory, size_t count, bool any)
       : memory_(memory), live_(count), any_(any) {
     for (void*& block : live_) block = memory_->New(kBytes);
   }
-  BesideLive(const BesideLive&) = delete;
-  BesideLive& operator=(const BesideLive&) = delete;
-  ~BesideLive() {
+  BesideLiveBlocks(const BesideLiveBlocks&) = delete;
+  BesideLiveBlocks& operator=(const BesideLiveBlocks&) = delete;
+  ~BesideLiveBlocks() {
     for (void* block : live_) memory_->Delete(block, kBytes);
   }
 
-  void Once() {
+  void RunOnce() {
     if (!any_) {
       memory_->Delete(memory_->New(kBytes), kBytes);
       return;
@@ -135,7 +135,7 @@ class TracePlayer {
               size_t count, size_t blocks)
       : memories_(memories), calls_(calls), count_(count), live_(blocks) {}
 
-  void Once() {
+  void RunOnce() {
     for (size_t i = 0; i < count_; ++i) {
       const TraceCall& call = calls_[i];
       if (call.is_allocation) {

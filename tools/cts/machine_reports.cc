@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "tools/common/describe.h"
+#include "tools/common/json.h"
+#include "tools/common/text.h"
 #include "tools/cts/reports.h"
-#include "tools/describe.h"
-#include "tools/json.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "tools/common/terminal.h"
 #include "tools/cts/reports.h"
-#include "tools/terminal.h"
 
 namespace devrt::tools {
 namespace {
@@ -37,7 +37,7 @@ Interruption::~Interruption() {
   for (size_t i = 0; i < 3; ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
-bool Interruption::Came() { return g_signal != 0; }
+bool Interruption::WasSignalled() { return g_signal != 0; }
 
 int Interruption::Code() { return kSignalled + g_signal; }
 
@@ -64,7 +64,7 @@ void Progress::End(const cts::TestResult& result) {
   std::fflush(stdout);
 }
 
-bool Progress::Interrupted() { return Interruption::Came(); }
+bool Progress::Interrupted() { return Interruption::WasSignalled(); }
 
 void Progress::Clear() {
   if (!shown_) return;

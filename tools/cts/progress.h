@@ -22,7 +22,7 @@ class Interruption {
   ~Interruption();
   Interruption(const Interruption&) = delete;
 
-  static bool Came();
+  static bool WasSignalled();
   // 128 and the number of the signal, which is how shells report it.
   static int Code();
 

@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "tools/common/describe.h"
+#include "tools/common/text.h"
 #include "tools/cts/reports.h"
-#include "tools/describe.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 namespace {

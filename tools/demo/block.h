@@ -32,13 +32,13 @@ class Block {
     return Block(Kind::kPinned, std::nullopt, data);
   }
   // Pageable host memory.
-  static absl::StatusOr<Block> Plain(uint64_t bytes) {
+  static absl::StatusOr<Block> Pageable(uint64_t bytes) {
     void* const data = ::operator new(bytes, std::nothrow);
     if (data == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrFormat("the host has no %d bytes", bytes));
     }
-    return Block(Kind::kPlain, std::nullopt, data);
+    return Block(Kind::kPageable, std::nullopt, data);
   }
 
   Block(Block&& other) noexcept
@@ -55,7 +55,7 @@ class Block {
       case Kind::kPinned:
         FreeHost(data_).IgnoreError();
         break;
-      case Kind::kPlain:
+      case Kind::kPageable:
         ::operator delete(data_);
     }
   }
@@ -66,7 +66,7 @@ class Block {
   }
 
  private:
-  enum class Kind { kDevice, kPinned, kPlain };
+  enum class Kind { kDevice, kPinned, kPageable };
 
   Block(Kind kind, std::optional<Device> device, void* data)
       : kind_(kind), device_(device), data_(data) {}

@@ -34,10 +34,10 @@ class EventRecorder final : public Recorder {
     return absl::OkStatus();
   }
 
-  absl::Status Before(StreamRef stream) override {
+  absl::Status BeforeSubmit(StreamRef stream) override {
     return Record(stream, &begins_);
   }
-  absl::Status After(StreamRef stream) override {
+  absl::Status AfterSubmit(StreamRef stream) override {
     return Record(stream, &ends_);
   }
 

@@ -23,13 +23,13 @@ class HostRecorder final : public Recorder {
     zero_ = Clock::now();
     return absl::OkStatus();
   }
-  // After() has waited for all earlier operations, so this wait is short.
-  absl::Status Before(StreamRef stream) override {
+  // AfterSubmit() has waited for all earlier operations, so this wait is short.
+  absl::Status BeforeSubmit(StreamRef stream) override {
     DEVRT_RETURN_IF_ERROR(stream.Synchronize());
     begins_.push_back(Now());
     return absl::OkStatus();
   }
-  absl::Status After(StreamRef stream) override {
+  absl::Status AfterSubmit(StreamRef stream) override {
     DEVRT_RETURN_IF_ERROR(stream.Synchronize());
     ends_.push_back(Now());
     return absl::OkStatus();

@@ -87,7 +87,7 @@ absl::Status Pipeline::PrepareHostMemory() {
   const uint64_t bytes = count_ * sizeof(uint32_t);
   const bool pinned = abilities_.pinned_memory;
   const auto allocate = [&](Device device) {
-    return pinned ? Block::Pinned(device, bytes) : Block::Plain(bytes);
+    return pinned ? Block::Pinned(device, bytes) : Block::Pageable(bytes);
   };
   absl::StatusOr<Block> input = allocate(devices_.front());
   absl::StatusOr<Block> output = allocate(devices_.back());
@@ -336,11 +336,11 @@ absl::Status Pipeline::Notify(const Chunk& chunk, Recorder* recorder) {
   op.previous = lane->last;
   lane->last = timeline_.ops.size();
   timeline_.ops.push_back(std::move(op));
-  DEVRT_RETURN_IF_ERROR(recorder->Before(stream));
+  DEVRT_RETURN_IF_ERROR(recorder->BeforeSubmit(stream));
   DEVRT_RETURN_IF_ERROR(LaunchHostFunc(stream, [this](absl::Status status) {
     if (status.ok()) ++arrived_;
   }));
-  return recorder->After(stream);
+  return recorder->AfterSubmit(stream);
 }
 
 absl::Status Pipeline::Submit(
@@ -358,9 +358,9 @@ absl::Status Pipeline::Submit(
     const std::optional<size_t> newest = other->newest[chunk.buffer];
     if (newest) op.waits.push_back(*newest);
   }
-  DEVRT_RETURN_IF_ERROR(recorder->Before(stream));
+  DEVRT_RETURN_IF_ERROR(recorder->BeforeSubmit(stream));
   DEVRT_RETURN_IF_ERROR(submit(stream));
-  DEVRT_RETURN_IF_ERROR(recorder->After(stream));
+  DEVRT_RETURN_IF_ERROR(recorder->AfterSubmit(stream));
   DEVRT_RETURN_IF_ERROR(lane->done[chunk.buffer].Record(stream));
 
   op.row = lane->row;

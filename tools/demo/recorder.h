@@ -26,15 +26,15 @@ class Recorder {
   // Call it before the first operation, while the devices are idle.
   virtual absl::Status Start(const std::vector<Device>& devices) = 0;
   // Call them right before and right after the submission of each operation.
-  virtual absl::Status Before(StreamRef stream) = 0;
-  virtual absl::Status After(StreamRef stream) = 0;
+  virtual absl::Status BeforeSubmit(StreamRef stream) = 0;
+  virtual absl::Status AfterSubmit(StreamRef stream) = 0;
   // Call it when all operations are complete.  `ops` is in order of submission.
   // Sets begin_ns and end_ns of each operation.  The simulator's recorder sets
   // `waits` as well.
   virtual absl::Status Finish(std::vector<TimelineOp>* ops) = 0;
   // The source of the times, in words: "timing events".
   virtual std::string clock() const = 0;
-  // True if After waits for the operation.
+  // True if AfterSubmit waits for the operation.
   virtual bool waits() const { return false; }
 };
 

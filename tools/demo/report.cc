@@ -6,9 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "devrt/runtime/device.h"
-#include "tools/describe.h"
-#include "tools/json.h"
-#include "tools/text.h"
+#include "tools/common/describe.h"
+#include "tools/common/json.h"
+#include "tools/common/text.h"
 #include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
@@ -102,7 +102,7 @@ void WriteOperation(const Timeline& timeline, const TimelineOp& op,
                     JsonWriter* json) {
   const TimelineRow& row = timeline.rows[op.row];
   json->BeginObject().Key("name").String(op.name);
-  json->Key("kind").String(Style(op.kind).name);
+  json->Key("kind").String(StyleOf(op.kind).name);
   json->Key("chunk").Number(op.chunk).Key("device").String(row.group);
   json->Key("stream").String(row.name).Key("bytes").Unsigned(op.bytes);
   json->Key("begin_ns").Unsigned(op.begin_ns);
@@ -133,7 +133,7 @@ void WritePath(const char* key, const std::string& path, JsonWriter* json) {
 
 }  // namespace
 
-std::string Subject(const std::vector<Device>& devices, size_t count) {
+std::string PipelineText(const std::vector<Device>& devices, size_t count) {
   return absl::StrFormat("devrt demo: %s in %d chunks through %s",
                          FormatBytes(count * sizeof(uint32_t)), kChunks,
                          Names(devices));
@@ -151,7 +151,8 @@ std::string BackendText(Backend backend) {
          Paragraph(absl::StrFormat("%s %s by %s. Found through: %s. Loaded:",
                                    backend.name(), Printable(backend.version()),
                                    Printable(backend.vendor()), source)) +
-         std::string(kIndent, ' ') + Printable(Origin(backend.path())) + "\n\n";
+         std::string(kIndent, ' ') + Printable(PathOrLinkedIn(backend.path())) +
+         "\n\n";
 }
 
 std::string DeviceText(const std::vector<Device>& devices) {

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "devrt/runtime/backend.h"
+#include "tools/common/terminal.h"
 #include "tools/demo/pipeline.h"
-#include "tools/terminal.h"
 
 namespace devrt::tools {
 
 // "16 MiB in 6 chunks through mtia:0 and mtia:1".
-std::string Subject(const std::vector<Device>& devices, size_t count);
+std::string PipelineText(const std::vector<Device>& devices, size_t count);
 
 // The numbered steps of the output.  The demo prints each text when the step is
 // done.

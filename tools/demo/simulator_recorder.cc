@@ -22,8 +22,8 @@ class SimulatorRecorder final : public Recorder {
   absl::Status Start(const std::vector<Device>&) override {
     return simulator_.EnableTimeline(true);
   }
-  absl::Status Before(StreamRef) override { return absl::OkStatus(); }
-  absl::Status After(StreamRef) override { return absl::OkStatus(); }
+  absl::Status BeforeSubmit(StreamRef) override { return absl::OkStatus(); }
+  absl::Status AfterSubmit(StreamRef) override { return absl::OkStatus(); }
 
   absl::Status Finish(std::vector<TimelineOp>* ops) override {
     DEVRT_ASSIGN_OR_RETURN(std::vector<SimulatedOp> work,

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/common/text.h"
 #include "tools/memory/report.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 
@@ -25,9 +25,9 @@ std::string Keys(const MemoryAnalysis& a) {
     html += Key(OwnerClass(i), a.owners[i].name);
   }
   if (a.owners.size() + 1 > series) {
-    html +=
-        Key("others",
-            absl::StrFormat("%s more", Grouped(a.owners.size() + 1 - series)));
+    html += Key(
+        "others",
+        absl::StrFormat("%s more", WithCommas(a.owners.size() + 1 - series)));
   }
   const bool waits =
       std::any_of(a.timeline.begin(), a.timeline.end(),
@@ -69,7 +69,7 @@ std::string MemoryChart(const MemoryReport& report) {
     html += absl::StrFormat(
         "<p class=\"note\">%s older events were dropped; what was allocated "
         "before is told from what is there now.</p>\n",
-        Grouped(report.snapshot.events.front().number - 1));
+        WithCommas(report.snapshot.events.front().number - 1));
   }
   return html;
 }

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/common/text.h"
 #include "tools/memory/report.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 
@@ -25,15 +25,16 @@ std::string Tiles(const MemoryReport& report) {
   const MemoryAnalysis& a = report.analysis;
   const MemorySnapshot& s = report.snapshot;
   std::string html = "<div class=\"tiles\">\n";
-  html += Tile(
-      "In use", a.in_use,
-      absl::StrFormat("%s, %s of it rounding", Many(a.in_use_blocks, "block"),
-                      FormatBytes(a.rounding)),
-      "used");
+  html += Tile("In use", a.in_use,
+               absl::StrFormat("%s, %s of it rounding",
+                               CountedWithCommas(a.in_use_blocks, "block"),
+                               FormatBytes(a.rounding)),
+               "used");
   html += Tile("Waiting", a.pending,
-               a.pending_blocks == 0 ? "nothing waits for a stream"
-                                     : Many(a.pending_blocks, "block") +
-                                           " freed, but not yet reusable",
+               a.pending_blocks == 0
+                   ? "nothing waits for a stream"
+                   : CountedWithCommas(a.pending_blocks, "block") +
+                         " freed, but not yet reusable",
                "pending");
   html += Tile("Free", a.free(),
                a.free() == 0 ? "nothing cached"
@@ -42,7 +43,7 @@ std::string Tiles(const MemoryReport& report) {
                "cached");
   html +=
       Tile("Reserved", a.reserved,
-           absl::StrCat(Many(s.segments.size(), "segment"),
+           absl::StrCat(CountedWithCommas(s.segments.size(), "segment"),
                         s.total_memory == 0
                             ? ""
                             : absl::StrFormat(", %s of %s",
@@ -98,7 +99,7 @@ std::string Warnings(const MemoryReport& report) {
   if (failures > 0) {
     absl::StrAppendFormat(
         &html, "<p class=\"warning\">%s ran out of memory%s.</p>\n",
-        Many(failures, "request"),
+        CountedWithCommas(failures, "request"),
         report.analysis.failures.empty()
             ? ""
             : absl::StrFormat(
@@ -109,7 +110,7 @@ std::string Warnings(const MemoryReport& report) {
     absl::StrAppendFormat(&html,
                           "<p class=\"warning\">%s emptied the cache before "
                           "memory was found.</p>\n",
-                          Many(retries, "request"));
+                          CountedWithCommas(retries, "request"));
   }
   return html;
 }
@@ -156,14 +157,14 @@ std::string Duration(int64_t microseconds) {
 
 std::string OwnerClass(size_t owner) { return absl::StrCat("o", owner); }
 
-std::string Grouped(uint64_t number) {
+std::string WithCommas(uint64_t number) {
   std::string digits = std::to_string(number);
   for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
   return digits;
 }
 
-std::string Many(uint64_t count, std::string_view noun) {
-  return absl::StrFormat("%s %s%s", Grouped(count), noun,
+std::string CountedWithCommas(uint64_t count, std::string_view noun) {
+  return absl::StrFormat("%s %s%s", WithCommas(count), noun,
                          count == 1 ? "" : "s");
 }
 
@@ -179,7 +180,8 @@ std::string MemoryPage(const MemoryReport& report) {
       "</h1><p class=\"faint\">", MarkupText(report.title),
       s.events.empty()
           ? ""
-          : absl::StrFormat(", %s over %s", Many(s.events.size(), "event"),
+          : absl::StrFormat(", %s over %s",
+                            CountedWithCommas(s.events.size(), "event"),
                             Duration(report.analysis.duration_us)),
       "</p></header>\n", Warnings(report), Tiles(report),
       Whole(report.analysis), "<section><h2>Memory over time</h2>\n",

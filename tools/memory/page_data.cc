@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "tools/json.h"
+#include "tools/common/json.h"
+#include "tools/common/text.h"
 #include "tools/memory/report.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 

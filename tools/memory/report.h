@@ -46,9 +46,9 @@ std::string Duration(int64_t microseconds);
 // The CSS class with the colour of an owner.
 std::string OwnerClass(size_t owner);
 // "1,234"
-std::string Grouped(uint64_t number);
+std::string WithCommas(uint64_t number);
 // "1,234 blocks"
-std::string Many(uint64_t count, std::string_view noun);
+std::string CountedWithCommas(uint64_t count, std::string_view noun);
 
 // The contents of page.css, model.js, zoom.js, event_list.js and page.js in
 // this folder.

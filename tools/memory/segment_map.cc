@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/common/text.h"
 #include "tools/memory/report.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 
@@ -113,8 +113,8 @@ class Map {
       NamedGroup last = std::move(groups.back());
       groups.pop_back();
       NamedGroup& into = groups.back();
-      into.name = absl::StrFormat("%s further streams",
-                                  Grouped(by_stream.size() + 1 - kMostGroups));
+      into.name = absl::StrFormat(
+          "%s further streams", WithCommas(by_stream.size() + 1 - kMostGroups));
       into.bytes += last.bytes;
       into.segments.insert(into.segments.end(), last.segments.begin(),
                            last.segments.end());
@@ -135,7 +135,8 @@ class Map {
         "<text class=\"group\" x=\"0\" y=\"%.0f\">%s pool, %s"
         "<tspan class=\"faint\" dx=\"10\">%s, %s</tspan></text>\n",
         y_ + 16, large ? "Large" : "Small", MarkupText(group.name),
-        Many(group.segments.size(), "segment"), FormatBytes(group.bytes));
+        CountedWithCommas(group.segments.size(), "segment"),
+        FormatBytes(group.bytes));
     if (scale > 0) Ruler(scale);
     y_ += kHeading;
   }
@@ -182,7 +183,7 @@ class Map {
       absl::StrAppendFormat(&svg_,
                             "<text class=\"axis\" x=\"0\" y=\"%.0f\">and %s "
                             "more segments, %s</text>\n",
-                            y_ + 12, Grouped(hidden),
+                            y_ + 12, WithCommas(hidden),
                             FormatBytes(hidden_bytes));
       y_ += 20;
     }
@@ -273,7 +274,7 @@ class Map {
         most->first, from, y_, to - from, kBar,
         0.15 +
             0.85 * static_cast<double>(small.used) / static_cast<double>(all),
-        Many(small.count, "small block"), Share(small.used, all));
+        CountedWithCommas(small.count, "small block"), Share(small.used, all));
   }
 
   // `place` is the index of the block in its segment.

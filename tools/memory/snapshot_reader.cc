@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "nlohmann/json.hpp"
-#include "tools/text.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 

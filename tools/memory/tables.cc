@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/common/text.h"
 #include "tools/memory/report.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 
@@ -69,10 +69,10 @@ std::string OwnerRow(const MemoryReport& report, size_t i, uint64_t most) {
                    MarkupText(o.name), "</td>",
                    BarCell(colour, o.bytes, history ? o.peak_bytes : 0, most),
                    Cell(FormatBytes(o.bytes)), Cell(Share(o.bytes, a.in_use)),
-                   Cell(Grouped(o.blocks)));
+                   Cell(WithCommas(o.blocks)));
   if (history) {
     absl::StrAppend(&html, Cell(FormatBytes(o.peak_bytes)),
-                    Cell(Grouped(o.allocations)));
+                    Cell(WithCommas(o.allocations)));
   }
   return html + "</tr>\n";
 }
@@ -103,7 +103,8 @@ std::string Owners(const MemoryReport& report) {
     uint64_t bytes = 0;
     for (size_t i = shown; i < a.owners.size(); ++i) bytes += a.owners[i].bytes;
     absl::StrAppendFormat(&html, "<p class=\"note\">and %s more with %s</p>\n",
-                          Grouped(a.owners.size() - shown), FormatBytes(bytes));
+                          WithCommas(a.owners.size() - shown),
+                          FormatBytes(bytes));
   }
   return html;
 }
@@ -117,7 +118,7 @@ std::string FreeBlocks(const MemoryAnalysis& a) {
       "<p>%s free in %s. The largest is <b>%s</b>: one request can have "
       "<b>%s</b> of it, the rest only smaller ones. %s are whole segments, "
       "which <code>EmptyCache</code> gives back.</p>\n",
-      FormatBytes(a.free()), Many(a.free_blocks, "block"),
+      FormatBytes(a.free()), CountedWithCommas(a.free_blocks, "block"),
       FormatBytes(a.largest_free), Share(a.largest_free, a.free()),
       FormatBytes(a.free_whole));
   uint64_t most = 1;
@@ -127,11 +128,12 @@ std::string FreeBlocks(const MemoryAnalysis& a) {
       "<th class=\"n\">share</th><th class=\"n\">blocks</th></tr>\n";
   for (auto c = a.free_classes.rbegin(); c != a.free_classes.rend(); ++c) {
     if (c->blocks == 0) continue;
-    absl::StrAppend(
-        &html, "<tr><td class=\"name\">", FormatBytes(c->least), " to ",
-        FormatBytes(c->least * 2), "</td>",
-        BarCell("cached", c->bytes, 0, most), Cell(FormatBytes(c->bytes)),
-        Cell(Share(c->bytes, a.free())), Cell(Grouped(c->blocks)), "</tr>\n");
+    absl::StrAppend(&html, "<tr><td class=\"name\">", FormatBytes(c->least),
+                    " to ", FormatBytes(c->least * 2), "</td>",
+                    BarCell("cached", c->bytes, 0, most),
+                    Cell(FormatBytes(c->bytes)),
+                    Cell(Share(c->bytes, a.free())),
+                    Cell(WithCommas(c->blocks)), "</tr>\n");
   }
   return html + "</table>\n";
 }
@@ -141,7 +143,7 @@ std::string Number(const std::string& key, int64_t value) {
     return FormatBytes(static_cast<uint64_t>(value));
   }
   return value < 0 ? absl::StrFormat("%d", value)
-                   : Grouped(static_cast<uint64_t>(value));
+                   : WithCommas(static_cast<uint64_t>(value));
 }
 
 // One row for "active.all": its current, peak, allocated and freed.

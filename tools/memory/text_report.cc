@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "tools/common/text.h"
 #include "tools/memory/report.h"
-#include "tools/text.h"
 
 namespace devrt::tools {
 
@@ -51,23 +51,24 @@ std::string Line(std::string_view name, uint64_t bytes, std::string_view note) {
 std::string Sums(const MemoryReport& report) {
   const MemoryAnalysis& a = report.analysis;
   const MemorySnapshot& s = report.snapshot;
-  std::string text = Line(
-      "in use", a.in_use,
-      absl::StrFormat("%s, %s of it rounding", Many(a.in_use_blocks, "block"),
-                      FormatBytes(a.rounding)));
+  std::string text =
+      Line("in use", a.in_use,
+           absl::StrFormat("%s, %s of it rounding",
+                           CountedWithCommas(a.in_use_blocks, "block"),
+                           FormatBytes(a.rounding)));
   if (a.pending_blocks > 0) {
     text += Line("waiting", a.pending,
                  absl::StrFormat("freed, but a stream still uses %s",
-                                 Many(a.pending_blocks, "block")));
+                                 CountedWithCommas(a.pending_blocks, "block")));
   }
   text += Line("free", a.free(),
                a.free() == 0
                    ? "nothing cached"
                    : absl::StrFormat("%s, the largest %s; %s in whole segments",
-                                     Many(a.free_blocks, "block"),
+                                     CountedWithCommas(a.free_blocks, "block"),
                                      FormatBytes(a.largest_free),
                                      FormatBytes(a.free_whole)));
-  std::string note = Many(s.segments.size(), "segment");
+  std::string note = CountedWithCommas(s.segments.size(), "segment");
   if (s.total_memory > 0) {
     note += absl::StrFormat(", %s of %s", Share(a.reserved, s.total_memory),
                             FormatBytes(s.total_memory));
@@ -81,13 +82,13 @@ std::string Owners(const MemoryAnalysis& a) {
   Table table({"OWNER", "IN USE", "BLOCKS", "AT THE PEAK"});
   for (size_t i = 0; i < std::min(kOwners, a.owners.size()); ++i) {
     const MemoryOwner& o = a.owners[i];
-    table.Add({Printable(o.name), FormatBytes(o.bytes), Grouped(o.blocks),
+    table.Add({Printable(o.name), FormatBytes(o.bytes), WithCommas(o.blocks),
                FormatBytes(o.peak_bytes)});
   }
   std::string text = "\n" + table.Text(2);
   if (a.owners.size() > kOwners) {
-    text +=
-        absl::StrFormat("  and %s more\n", Grouped(a.owners.size() - kOwners));
+    text += absl::StrFormat("  and %s more\n",
+                            WithCommas(a.owners.size() - kOwners));
   }
   return text;
 }
@@ -107,14 +108,14 @@ std::string MemoryText(const MemoryReport& report, bool unicode) {
            "\n  No history: RecordMemoryHistory(device, HistoryOptions()) "
            "begins one, in\n  Python devrt.record_memory_history().\n";
   }
-  text +=
-      absl::StrFormat("\n  In use over %s, %s; the peak of %s at %s:\n",
-                      Duration(a.duration_us), Many(s.events.size(), "event"),
-                      FormatBytes(a.peak), Duration(a.peak_time_us));
+  text += absl::StrFormat("\n  In use over %s, %s; the peak of %s at %s:\n",
+                          Duration(a.duration_us),
+                          CountedWithCommas(s.events.size(), "event"),
+                          FormatBytes(a.peak), Duration(a.peak_time_us));
   text += "  " + Sparkline(a, unicode) + "\n";
   if (!a.is_complete) {
     text += absl::StrFormat("  Older events were dropped: %s of them.\n",
-                            Grouped(s.events.front().number - 1));
+                            WithCommas(s.events.front().number - 1));
   }
   for (size_t i = 0; i < std::min<size_t>(3, a.failures.size()); ++i) {
     text += absl::StrFormat("  Out of memory at %s: %s asked for.\n",
@@ -123,7 +124,7 @@ std::string MemoryText(const MemoryReport& report, bool unicode) {
   }
   if (a.failures.size() > 3) {
     text += absl::StrFormat("  Out of memory %s more times.\n",
-                            Grouped(a.failures.size() - 3));
+                            WithCommas(a.failures.size() - 3));
   }
   return text;
 }

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
-#include "tools/text.h"
+#include "tools/common/text.h"
 #include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
@@ -157,12 +157,13 @@ class SvgWriter {
       const bool behind_work = kind == OpKind::kRecord && !waited_for_.empty();
       if (!timeline_.Has(kind) && !behind_work) continue;
       if (IsMark(kind)) {
-        const double at = add(2 * kMark, Style(kind).name);
-        out += Diamond(at + kMark, y - 4, Style(kind).colour);
+        const double at = add(2 * kMark, StyleOf(kind).name);
+        out += Diamond(at + kMark, y - 4, StyleOf(kind).colour);
       } else {
-        const double at = add(22, Style(kind).name);
-        out += Box(at, y - 11, 22, 14,
-                   absl::StrFormat("rx=\"3\" fill=\"%s\"", Style(kind).colour));
+        const double at = add(22, StyleOf(kind).name);
+        out +=
+            Box(at, y - 11, 22, 14,
+                absl::StrFormat("rx=\"3\" fill=\"%s\"", StyleOf(kind).colour));
       }
     }
     for (const bool decisive : {true, false}) {
@@ -273,7 +274,7 @@ class SvgWriter {
       out += absl::StrFormat("<g><title>%s</title>", MarkupText(Tip(op)));
       out += Box(x, y, width, kBarHeight,
                  absl::StrFormat("rx=\"3\" fill=\"%s\" stroke=\"%s\"",
-                                 Style(op.kind).colour, kPaper));
+                                 StyleOf(op.kind).colour, kPaper));
       if (width >= WidthOf(label)) {
         out += Words(x + width / 2, y + 16.5,
                      "text-anchor=\"middle\" fill=\"#ffffff\"", label);
@@ -296,7 +297,7 @@ class SvgWriter {
       out += absl::StrFormat(
           "<g><title>%s</title>%s</g>\n",
           MarkupText(IsMark(op.kind) ? Tip(op) : "event behind " + NameOf(op)),
-          Diamond(MarkX(op), Middle(op.row), Style(kind).colour));
+          Diamond(MarkX(op), Middle(op.row), StyleOf(kind).colour));
     }
     return out;
   }
@@ -335,7 +336,7 @@ class SvgWriter {
     for (size_t i = 0; i < timeline_.ops.size(); ++i) {
       const TimelineOp& op = timeline_.ops[i];
       for (size_t wait : op.waits) {
-        if ((timeline_.Decisive(i) == wait) != decisive) continue;
+        if ((timeline_.DecidingOp(i) == wait) != decisive) continue;
         const TimelineOp& other = timeline_.ops[wait];
         if (other.row == op.row) continue;
         const double side = other.row < op.row ? 1 : -1;

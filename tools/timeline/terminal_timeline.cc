@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "tools/terminal.h"
-#include "tools/text.h"
+#include "tools/common/terminal.h"
+#include "tools/common/text.h"
 #include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
@@ -73,7 +73,7 @@ class TimelinePrinter {
   }
 
   void Draw(const TimelineOp& op, std::vector<Cell>* cells) const {
-    const KindStyle& style = Style(op.kind);
+    const KindStyle& style = StyleOf(op.kind);
     const size_t begin = std::min(Column(op.begin_ns), width_ - 1);
     const size_t end = std::max(begin + 1, std::min(Column(op.end_ns), width_));
     const std::string label = std::to_string(op.chunk);
@@ -136,7 +136,7 @@ class TimelinePrinter {
     size_t column = kIndent;
     for (const OpKind kind : kAllKinds) {
       if (!timeline_.Has(kind)) continue;
-      const KindStyle& style = Style(kind);
+      const KindStyle& style = StyleOf(kind);
       const Cell bar{terminal_.colour    ? std::string("  ")
                      : terminal_.unicode ? std::string(style.fill)
                                          : std::string(1, style.ascii_fill),

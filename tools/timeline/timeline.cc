@@ -12,7 +12,7 @@ bool IsDeviceWork(const TimelineOp& op) {
 
 }  // namespace
 
-const KindStyle& Style(OpKind kind) {
+const KindStyle& StyleOf(OpKind kind) {
   static constexpr KindStyle kStyles[] = {
       {"copy to device", "▒", '>', "#1f6fb4", 104},
       {"kernel", "█", '#', "#b4540a", 103},
@@ -61,7 +61,7 @@ double Timeline::overlap() const {
   return static_cast<double>(busy_ns()) / static_cast<double>(elapsed);
 }
 
-std::optional<size_t> Timeline::Decisive(size_t op) const {
+std::optional<size_t> Timeline::DecidingOp(size_t op) const {
   std::optional<size_t> latest;
   const auto consider = [&](size_t other) {
     if (!latest || ops[other].end_ns > ops[*latest].end_ns) latest = other;

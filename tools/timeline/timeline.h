@@ -51,7 +51,7 @@ struct KindStyle {
   const char* colour;  // in a picture: of bars and marks; their text is white
   int ansi;            // in a terminal: of the background; the text is black
 };
-const KindStyle& Style(OpKind kind);
+const KindStyle& StyleOf(OpKind kind);
 inline constexpr OpKind kAllKinds[] = {
     OpKind::kHostToDevice, OpKind::kKernel,       OpKind::kFill,
     OpKind::kPeerCopy,     OpKind::kDeviceToHost, OpKind::kHostFunction,
@@ -95,7 +95,7 @@ struct Timeline {
   double overlap() const;
   // The operation that decided when `op` began: of `waits` and `previous`, the
   // one that ended last.
-  std::optional<size_t> Decisive(size_t op) const;
+  std::optional<size_t> DecidingOp(size_t op) const;
 };
 
 // The distance between the marks of a time axis, and the unit of their labels.

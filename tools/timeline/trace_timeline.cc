@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "tools/json.h"
+#include "tools/common/json.h"
 #include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
@@ -76,7 +76,7 @@ class TraceWriter {
     const TimelineOp& op = timeline_.ops[index];
     Begin("X", op.row);
     json_.Key("name").String(absl::StrFormat("%s %d", op.name, op.chunk));
-    json_.Key("cat").String(Style(op.kind).name);
+    json_.Key("cat").String(StyleOf(op.kind).name);
     Time("ts", op.begin_ns);
     Time("dur", op.end_ns - op.begin_ns);
     json_.Key("args").BeginObject().Key("chunk").Number(op.chunk);

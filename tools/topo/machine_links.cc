@@ -165,8 +165,8 @@ PciPlace MachineLinks::PlaceOf(const std::string& address) const {
   return place;
 }
 
-LinkKind MachineLinks::Between(const std::string& address,
-                               const std::string& other) const {
+LinkKind MachineLinks::LinkBetween(const std::string& address,
+                                   const std::string& other) const {
   if (address.empty() || other.empty()) return LinkKind::kUnknown;
   if (nvml_ != nullptr && nvml_->Joins(address, other)) {
     return LinkKind::kNvlink;

@@ -45,7 +45,8 @@ class MachineLinks {
 
   PciPlace PlaceOf(const std::string& address) const;
   // The fastest known link.
-  LinkKind Between(const std::string& address, const std::string& other) const;
+  LinkKind LinkBetween(const std::string& address,
+                       const std::string& other) const;
 
   // The number of NUMA nodes; 0: Linux lists none.
   int numa_nodes() const { return numa_nodes_; }

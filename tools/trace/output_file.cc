@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/text.h"
+#include "tools/common/text.h"
 
 namespace devrt::tools {
 namespace {
@@ -58,7 +58,7 @@ OutputFile::~OutputFile() {
   close(fd_);
 }
 
-bool OutputFile::IsAlso(int fd) const {
+bool OutputFile::IsSameFile(int fd) const {
   struct stat ours, other;
   return fstat(fd_, &ours) == 0 && fstat(fd, &other) == 0 &&
          ours.st_dev == other.st_dev && ours.st_ino == other.st_ino;

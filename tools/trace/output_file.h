@@ -27,7 +27,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   // Returns true if `fd` is this file.
-  bool IsAlso(int fd) const;
+  bool IsSameFile(int fd) const;
 
   // Replaces the contents of the file by `text`.  DATA_LOSS if that fails; if
   // the disk is full, the file keeps its contents.

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/backends/abi/devrt_sim.h"
-#include "tools/json.h"
+#include "tools/common/json.h"
 #include "tools/trace/trace_names.h"
 
 namespace devrt::tools {

@@ -119,8 +119,8 @@ TraceNames::TraceNames(const TraceData& data) {
   }
 }
 
-std::optional<size_t> TraceNames::Look(const Meanings& meanings, Handle handle,
-                                       uint64_t when) {
+std::optional<size_t> TraceNames::ObjectAt(const Meanings& meanings,
+                                           Handle handle, uint64_t when) {
   const auto found = meanings.find(handle);
   if (found == meanings.end()) return std::nullopt;
   const auto later = std::upper_bound(
@@ -141,7 +141,7 @@ size_t TraceNames::NewStream(uint8_t backend, uint8_t device,
   return streams_.size() - 1;
 }
 
-std::string TraceNames::Numbered(const char* kind, uint8_t backend,
+std::string TraceNames::NextName(const char* kind, uint8_t backend,
                                  uint8_t device) {
   return absl::StrCat(kind, " ", ++numbers_[{kind, backend, device}]);
 }
@@ -159,7 +159,7 @@ size_t TraceNames::DefaultStream(uint8_t backend, uint8_t device) {
 size_t TraceNames::NextPerThread(uint8_t backend, uint8_t device) {
   const size_t stream = NewStream(
       backend, device,
-      Numbered("unnumbered per-thread default stream", backend, device));
+      NextName("unnumbered per-thread default stream", backend, device));
   const auto [group, is_first] =
       per_thread_groups_.try_emplace({backend, device}, stream);
   streams_[stream].group = group->second;
@@ -183,18 +183,18 @@ void TraceNames::NoteStream(const Record& r) {
       break;
     case DEVRT_STREAM_ADOPT: {
       const auto owner =
-          Look(stream_handles_, {r.backend, r.object}, r.begin_ns);
+          ObjectAt(stream_handles_, {r.backend, r.object}, r.begin_ns);
       stream = r.object < kNativePerThread ? DefaultStream(r.backend, r.device)
                : owner.has_value()
                    ? *owner
                    : NewStream(r.backend, r.device,
-                               Numbered("adopted stream", r.backend, r.device));
+                               NextName("adopted stream", r.backend, r.device));
       break;
     }
     default:
       // The name until a call tells the number of the program.
       stream = NewStream(r.backend, r.device,
-                         Numbered("unnumbered stream", r.backend, r.device));
+                         NextName("unnumbered stream", r.backend, r.device));
   }
   meanings.emplace_back(r.begin_ns, stream);
 }
@@ -226,7 +226,7 @@ size_t TraceNames::NumberedStream(const Record& r,
 
 size_t TraceNames::StreamOfCall(const Record& r) {
   const Handle handle(r.backend, r.stream);
-  const auto known = Look(stream_handles_, handle, r.begin_ns);
+  const auto known = ObjectAt(stream_handles_, handle, r.begin_ns);
   if (r.stream_number > kDefaultNumber) {
     const size_t streams = streams_.size();
     const size_t stream = NumberedStream(r, known);
@@ -242,7 +242,7 @@ size_t TraceNames::StreamOfCall(const Record& r) {
   if (known.has_value()) return *known;
   // The record of the creation was overwritten.
   const size_t stream =
-      NewStream(r.backend, 0xff, Numbered("older stream", r.backend, 0xff));
+      NewStream(r.backend, 0xff, NextName("older stream", r.backend, 0xff));
   auto& meanings = stream_handles_[handle];
   meanings.insert(meanings.begin(), {0, stream});
   return stream;
@@ -252,7 +252,7 @@ std::string TraceNames::EventOfCall(const Record& r) {
   const Handle handle(r.backend, r.object);
   // event_create has the handle only at its end.
   const uint64_t when = Is(r, CallId::event_create) ? r.end_ns : r.begin_ns;
-  std::optional<size_t> event = Look(event_handles_, handle, when);
+  std::optional<size_t> event = ObjectAt(event_handles_, handle, when);
   if (!event.has_value()) {
     event = ++events_[r.backend];
     auto& meanings = event_handles_[handle];

@@ -67,15 +67,15 @@ class TraceNames {
     bool used = false;
   };
 
-  static std::optional<size_t> Look(const Meanings& meanings, Handle handle,
-                                    uint64_t when);
+  static std::optional<size_t> ObjectAt(const Meanings& meanings, Handle handle,
+                                        uint64_t when);
   size_t NewStream(uint8_t backend, uint8_t device, std::string name);
   size_t DefaultStream(uint8_t backend, uint8_t device);
   size_t NextPerThread(uint8_t backend, uint8_t device);
   // The stream with the program's number in `r`.  `known` is the stream that
   // the handle in `r` has stood for so far.
   size_t NumberedStream(const trace::Record& r, std::optional<size_t> known);
-  std::string Numbered(const char* kind, uint8_t backend, uint8_t device);
+  std::string NextName(const char* kind, uint8_t backend, uint8_t device);
   void NoteStream(const trace::Record& created);
   // The call that submitted `op` to a stream of the group.
   std::optional<Submission> Submitter(size_t group, const trace::Record& op);

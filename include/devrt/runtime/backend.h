@@ -1,1 +1,1 @@
-../../../runtime/backend.h
+../../../runtime/registry/backend.h

@@ -1,1 +1,1 @@
-../../../runtime/call_site.h
+../../../runtime/common/call_site.h

@@ -1,1 +1,1 @@
-../../../runtime/capture_error.h
+../../../runtime/common/capture_error.h

@@ -1,1 +1,1 @@
-../../../runtime/device.h
+../../../runtime/registry/device.h

@@ -1,1 +1,1 @@
-../../../runtime/export.h
+../../../runtime/common/export.h

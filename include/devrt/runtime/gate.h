@@ -1,1 +1,1 @@
-../../../runtime/gate.h
+../../../runtime/registry/gate.h

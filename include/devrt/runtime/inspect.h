@@ -1,1 +1,1 @@
-../../../runtime/inspect.h
+../../../runtime/loader/inspect.h

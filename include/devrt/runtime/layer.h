@@ -1,1 +1,1 @@
-../../../runtime/layer.h
+../../../runtime/registry/layer.h

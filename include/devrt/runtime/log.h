@@ -1,1 +1,1 @@
-../../../runtime/log.h
+../../../runtime/common/log.h

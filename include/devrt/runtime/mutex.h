@@ -1,1 +1,1 @@
-../../../runtime/mutex.h
+../../../runtime/common/mutex.h

@@ -1,1 +1,1 @@
-../../../runtime/peer.h
+../../../runtime/registry/peer.h

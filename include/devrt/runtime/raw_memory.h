@@ -1,1 +1,1 @@
-../../../runtime/raw_memory.h
+../../../runtime/raw_memory/raw_memory.h

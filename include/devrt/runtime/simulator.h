@@ -1,1 +1,1 @@
-../../../runtime/simulator.h
+../../../runtime/registry/simulator.h

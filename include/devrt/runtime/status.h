@@ -1,1 +1,1 @@
-../../../runtime/status.h
+../../../runtime/common/status.h

@@ -1,1 +1,1 @@
-../../../runtime/thread_state.h
+../../../runtime/common/thread_state.h

@@ -1,1 +1,1 @@
-../../../streams/copy.h
+../../../streams/operations/copy.h

@@ -1,1 +1,1 @@
-../../../streams/current_streams.h
+../../../streams/objects/current_streams.h

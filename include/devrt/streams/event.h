@@ -1,1 +1,1 @@
-../../../streams/event.h
+../../../streams/objects/event.h

@@ -1,1 +1,1 @@
-../../../streams/external_stream.h
+../../../streams/objects/external_stream.h

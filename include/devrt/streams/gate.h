@@ -1,1 +1,1 @@
-../../../streams/gate.h
+../../../streams/objects/gate.h

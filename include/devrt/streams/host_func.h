@@ -1,1 +1,1 @@
-../../../streams/host_func.h
+../../../streams/objects/host_func.h

@@ -1,1 +1,1 @@
-../../../streams/launch.h
+../../../streams/operations/launch.h

@@ -1,1 +1,1 @@
-../../../streams/probe.h
+../../../streams/operations/probe.h

@@ -1,1 +1,1 @@
-../../../streams/stream.h
+../../../streams/objects/stream.h

@@ -1,1 +1,1 @@
-../../../streams/stream_pool.h
+../../../streams/objects/stream_pool.h

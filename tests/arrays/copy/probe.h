@@ -18,8 +18,8 @@
 #include <string>
 #include <utility>
 
-#include "streams/internal/device_streams.h"
-#include "streams/internal/stream_record.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/stream_record.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

@@ -15,7 +15,7 @@
 
 #include "arrays/copy/copy_on_host.h"
 #include "arrays/core/geometry.h"
-#include "streams/internal/device_streams.h"
+#include "streams/objects/device_streams.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {

@@ -8,7 +8,7 @@
 #include "devrt/arrays/cuda_array_interface.h"
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/dlpack_exchange.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 #include "tests/arrays/order/capture_fixture.h"
 #include "tests/arrays/order/others.h"
 

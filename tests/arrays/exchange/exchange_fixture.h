@@ -15,7 +15,7 @@
 
 #include "arrays/storage/storage.h"
 #include "arrays/storage/storage_kept.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 #include "tests/arrays/exchange/foreign.h"
 #include "tests/support/mtia_fixture.h"
 

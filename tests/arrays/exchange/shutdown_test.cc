@@ -6,7 +6,7 @@
 #include <string>
 
 #include "devrt/devrt.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "devrt/devrt.h"
-#include "streams/internal/deferred_deletion.h"
+#include "streams/common/deferred_deletion.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 

@@ -7,9 +7,9 @@
 
 #include "devrt/arrays/dlpack.h"
 #include "devrt/arrays/operations.h"
-#include "streams/internal/deferred_deletion.h"
-#include "streams/internal/device_streams.h"
-#include "streams/internal/ordering.h"
+#include "streams/common/deferred_deletion.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/ordering.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "streams/internal/device_streams.h"
-#include "streams/internal/stream_record.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/stream_record.h"
 #include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {

@@ -12,9 +12,9 @@
 
 #include "devrt/arrays/operations.h"
 #include "devrt/streams/event.h"
-#include "streams/internal/captures.h"
-#include "streams/internal/may_capture.h"
-#include "streams/internal/ordering.h"
+#include "streams/captures/captures.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/ordering.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {
@@ -377,7 +377,7 @@ TEST_F(UnheldCaptures, OneThatEndsAtOnceIsOver) {
     bool* ended;
   };
   bool ended = false;
-  EXPECT_FALSE(internal::EndWith(number, std::make_unique<Told>(&ended)));
+  EXPECT_FALSE(internal::KeepUntilOver(number, std::make_unique<Told>(&ended)));
   EXPECT_TRUE(ended);
   EXPECT_NE(Must(internal::HoldCapture(a)), number);
   EndCapture(a);

@@ -16,8 +16,8 @@
 
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/exchange.h"
-#include "streams/internal/device_streams.h"
-#include "streams/internal/stream_record.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/stream_record.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {

@@ -8,7 +8,7 @@
 
 #include "arrays/storage/storage_uses.h"
 #include "devrt/arrays/operations.h"
-#include "streams/internal/timeline.h"
+#include "streams/objects/stream_record.h"
 #include "tests/arrays/order/capture_fixture.h"
 
 namespace devrt::testing {

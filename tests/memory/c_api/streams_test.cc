@@ -10,7 +10,7 @@
 
 #include "devrt/devrt.h"
 #include "devrt/memory/devrt_memory.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/subprocess.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "devrt/memory/settings.h"
-#include "streams/internal/timeline.h"
+#include "streams/objects/stream_record.h"
 #include "tests/memory/device/cache_fixture.h"
 
 namespace devrt::testing {

@@ -17,7 +17,7 @@
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
 #include "devrt/streams/probe.h"
-#include "streams/internal/timeline.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::testing {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/memory/resources/resource_fixture.h"
 
 namespace devrt {

@@ -2,7 +2,7 @@
 //
 // The table of live blocks.
 
-#include "runtime/internal/allocation_table.h"
+#include "runtime/raw_memory/allocation_table.h"
 
 #include <gtest/gtest.h>
 

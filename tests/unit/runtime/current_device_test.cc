@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/records.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/registry/records.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/spy_backend.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/hash/hash_testing.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

@@ -2,7 +2,7 @@
 //
 // Where plugins are looked for, which of them are taken, and DEVRT_BACKENDS.
 
-#include "runtime/loader/discovery.h"
+#include "runtime/registry/discovery.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -13,8 +13,8 @@
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/records.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

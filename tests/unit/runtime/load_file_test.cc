@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "devrt/runtime/backend.h"
-#include "runtime/internal/records.h"
 #include "runtime/loader/library.h"
 #include "runtime/loader/plugin_file.h"
+#include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/plugin_files.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "devrt/runtime/status.h"
-#include "runtime/internal/allocation_table.h"
-#include "runtime/internal/records.h"
+#include "runtime/raw_memory/allocation_table.h"
+#include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/runtime/fake_backend.h"
 

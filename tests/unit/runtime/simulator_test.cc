@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "devrt/devrt.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {

@@ -3,7 +3,7 @@
 // pthread_exit and pthread_cancel in code that devrt calls: where it must not
 // end the thread, and where it may.
 
-#include "runtime/internal/thread_end.h"
+#include "runtime/common/thread_end.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "devrt/runtime/log.h"
-#include "runtime/loader/open.h"
+#include "runtime/registry/open.h"
 
 namespace devrt {
 namespace {

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/internal/text.h"
+#include "runtime/common/text.h"
 #include "runtime/loader/path_walk.h"
 #include "runtime/loader/plugin_file.h"
 #include "tests/support/status_matchers.h"

@@ -7,9 +7,9 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/internal/host_table.h"
-#include "runtime/internal/records.h"
-#include "streams/internal/stream_record.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/registry/records.h"
+#include "streams/objects/stream_record.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

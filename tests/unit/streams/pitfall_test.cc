@@ -10,7 +10,7 @@
 #include <set>
 
 #include "devrt/devrt.h"
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/status_matchers.h"
 

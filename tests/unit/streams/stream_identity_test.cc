@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "runtime/internal/records.h"
+#include "runtime/registry/records.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {

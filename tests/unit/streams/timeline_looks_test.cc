@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "streams/internal/checkpoint_list.h"
-#include "streams/internal/event_record.h"
-#include "streams/internal/timeline.h"
+#include "streams/objects/event_record.h"
+#include "streams/objects/stream_record.h"
+#include "streams/objects/use_hooks.h"
+#include "streams/timelines/checkpoint_list.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 
@@ -102,7 +103,7 @@ TEST_F(TimelineLooks, UsesInsideALookAreNotCovered) {
        }},
       {"event_record",
        [&] {
-         EXPECT_OK(TimelineOf(s)->Checkpoint(s));
+         EXPECT_OK(TimelineOf(s)->Checkpoint(TimelineOf(s)->Now()));
          EXPECT_TRUE(TimelineOf(s)->Poll(false));
        }},
       {"stream_query", [&] { EXPECT_TRUE(TimelineOf(s)->Poll(true)); }},
@@ -218,14 +219,14 @@ TEST_F(TimelineLooks, FailedCheckpoints) {
   Timeline* const t = TimelineOf(s);
   const OrderPoint use = Here(s);
   spy_.Fail("event_record", absl::StatusCode::kResourceExhausted);
-  EXPECT_FALSE(t->Checkpoint(s).ok());
+  EXPECT_FALSE(t->Checkpoint(t->Now()).ok());
   EXPECT_FALSE(t->Poll(false));
-  ASSERT_OK(t->Checkpoint(s));
+  ASSERT_OK(t->Checkpoint(t->Now()));
   spy_.Fail("event_query", absl::StatusCode::kInternal);
   EXPECT_FALSE(t->Poll(false));
   EXPECT_FALSE(IsOver(use));
   EXPECT_FALSE(t->Poll(false)) << "it was dropped";
-  ASSERT_OK(t->Checkpoint(s, t->Now()));
+  ASSERT_OK(t->Checkpoint(t->Now()));
   EXPECT_TRUE(t->Poll(false));
 }
 
@@ -236,7 +237,7 @@ TEST_F(TimelineLooks, StuckStreamCostsOneQueryAPoll) {
   std::vector<OrderPoint> uses;
   for (int i = 0; i < 10; ++i) {
     uses.push_back(Here(s));
-    ASSERT_OK(t->Checkpoint(s));
+    ASSERT_OK(t->Checkpoint(t->Now()));
   }
   EXPECT_EQ(spy_.Count("event_record"), 10);
   spy_.SetBusy(true);
@@ -259,16 +260,19 @@ TEST_F(TimelineLooks, OneCheckpointCoversAUse) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
   const OrderPoint use = Here(s);
-  ASSERT_OK(t->Checkpoint(s, use.epoch));
-  ASSERT_OK(t->Checkpoint(s, use.epoch));
+  EXPECT_FALSE(t->HasOpenCheckpoint());
+  ASSERT_OK(t->Checkpoint(use.epoch));
+  ASSERT_OK(t->Checkpoint(use.epoch));
   EXPECT_EQ(spy_.Count("event_record"), 1);
-  ASSERT_OK(t->Checkpoint(s));
+  EXPECT_TRUE(t->HasOpenCheckpoint());
+  ASSERT_OK(t->Checkpoint(t->Now()));
   EXPECT_EQ(spy_.Count("event_record"), 2);
   const int created = spy_.Count("event_create");
   EXPECT_TRUE(t->Poll(false));
-  ASSERT_OK(t->Checkpoint(s, use.epoch));
+  EXPECT_FALSE(t->HasOpenCheckpoint());
+  ASSERT_OK(t->Checkpoint(use.epoch));
   EXPECT_EQ(spy_.Count("event_record"), 2) << "it is complete";
-  ASSERT_OK(t->Checkpoint(s));
+  ASSERT_OK(t->Checkpoint(t->Now()));
   EXPECT_EQ(spy_.Count("event_create"), created) << "they are used again";
 }
 
@@ -278,9 +282,9 @@ TEST_F(TimelineLooks, CheckpointsLeftOutAreMadeUpFor) {
   Timeline* const t = TimelineOf(s);
   spy_.SetBusy(true);
   const int most = static_cast<int>(CheckpointList::kMost);
-  for (int i = 0; i < most; ++i) ASSERT_OK(t->Checkpoint(s));
+  for (int i = 0; i < most; ++i) ASSERT_OK(t->Checkpoint(t->Now()));
   const OrderPoint use = Here(s);
-  ASSERT_OK(t->Checkpoint(s));
+  ASSERT_OK(t->Checkpoint(t->Now()));
   EXPECT_EQ(spy_.Count("event_record"), most);
   EXPECT_FALSE(t->Poll(false));
   spy_.SetBusy(false);
@@ -296,7 +300,7 @@ TEST_F(TimelineLooks, CheckpointsAreNobodysEvents) {
   internal::DeviceRecord* const record = dev().record();
   const int64_t events = record->live_events.load();
   Stream s = NewStream();
-  ASSERT_OK(TimelineOf(s)->Checkpoint(s));
+  ASSERT_OK(TimelineOf(s)->Checkpoint(TimelineOf(s)->Now()));
   EXPECT_EQ(record->live_events.load(), events);
   EXPECT_TRUE(TimelineOf(s)->Poll(false));
 }
@@ -321,11 +325,11 @@ TEST_F(TimelineLooks, DestructionWaitsForALook) {
 TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
-  ASSERT_OK(t->Checkpoint(s));
+  ASSERT_OK(t->Checkpoint(t->Now()));
   int recorded = 1;
   const std::function<void()> record = [&] {
     if (++recorded > 20) return;
-    EXPECT_OK(t->Checkpoint(s));
+    EXPECT_OK(t->Checkpoint(t->Now()));
     spy_.OnNext("event_query", record);
   };
   spy_.OnNext("event_query", record);
@@ -341,7 +345,7 @@ TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
 TEST_F(TimelineLooks, PollInsideAPoll) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
-  ASSERT_OK(t->Checkpoint(s));
+  ASSERT_OK(t->Checkpoint(t->Now()));
   spy_.OnNext("event_query", [&] { EXPECT_FALSE(t->Poll(true)); });
   EXPECT_TRUE(t->Poll(false));
   EXPECT_EQ(spy_.Count("event_query"), 1);

@@ -4,16 +4,17 @@
 // known to be ordered after (docs/reference/semantics.md 1.14, C8, C26, C27,
 // C31, C100).
 
-#include "streams/internal/timeline.h"
+#include "streams/timelines/timeline.h"
 
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "streams/internal/event_record.h"
-#include "streams/internal/native_handle.h"
-#include "streams/internal/ordering.h"
+#include "streams/objects/event_record.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/use_hooks.h"
+#include "streams/timelines/native_handle.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt::testing {
@@ -372,7 +373,8 @@ TEST_F(TimelineTest, ThreadsOnOneEventSayNothingWrong) {
 
 // The handle of a per-thread stream means another stream on another thread.
 TEST_F(TimelineTest, APerThreadHandleIsForItsThreadAlone) {
-  internal::NativeHandle handle(dev().record());
+  const internal::ExtensionOf<devrt_capture_v0> no_captures;
+  internal::NativeHandle handle(dev().record(), &no_captures);
   int native = 0;
   handle.Attach(reinterpret_cast<devrt_stream>(&native), &internal::t_state,
                 /*may_be_destroyed=*/false, /*exposed=*/false);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stream numbers that the extension devrt.stream_number/0 reports: of the
+// two streams that the calling thread used last, which are those of its present
+// call.
+
+#ifndef DEVRT_RUNTIME_PLUGINS_STREAM_NUMBERS_H_
+#define DEVRT_RUNTIME_PLUGINS_STREAM_NUMBERS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+
+namespace devrt::internal {
+
+struct StreamNumber {
+  devrt_stream handle;
+  uint64_t number;  // StreamRef::id() + 1
+};
+
+// Two entries, because a wait names two streams.
+extern __thread StreamNumber t_stream_numbers[2]
+    __attribute__((tls_model("initial-exec")));
+
+// True once a plugin has asked for the extension.  Numbers are noted from then
+// on.
+extern std::atomic<bool> g_stream_numbers_wanted;
+
+inline void NoteStreamNumber(devrt_stream handle, uint64_t number) {
+  if (ABSL_PREDICT_TRUE(
+          !g_stream_numbers_wanted.load(std::memory_order_relaxed))) {
+    return;
+  }
+  if (t_stream_numbers[0].handle != handle) {
+    t_stream_numbers[1] = t_stream_numbers[0];
+  }
+  t_stream_numbers[0] = {handle, number};
+}
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_RUNTIME_PLUGINS_STREAM_NUMBERS_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "streams/captures/relaxed_wait.h"
+
+#include "devrt/runtime/status.h"
+#include "streams/common/relaxed_captures.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/stream_target.h"
+
+namespace devrt::internal {
+
+absl::StatusOr<bool> QueryRelaxed(StreamRef stream, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(ResolveStream(stream, "Query", site, &t));
+  const RelaxedCaptures relaxed(t.device, DeviceStreams::Of(t.device)->capture);
+  return stream.Query(site);
+}
+
+absl::Status SynchronizeRelaxed(StreamRef stream, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "Synchronize", site, &t));
+  const RelaxedCaptures relaxed(t.device, DeviceStreams::Of(t.device)->capture);
+  return stream.Synchronize(site);
+}
+
+}  // namespace devrt::internal

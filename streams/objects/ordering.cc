@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "streams/objects/ordering.h"
+
+#include <sstream>
+#include <string>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/capture_error.h"
+#include "devrt/runtime/status.h"
+#include "streams/common/capture_extension.h"
+#include "streams/common/relaxed_captures.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/stream_target.h"
+
+namespace devrt::internal {
+
+namespace {
+
+std::string Text(StreamRef stream) {
+  std::ostringstream text;
+  text << stream;
+  return text.str();
+}
+
+absl::Status NotBeforeCapture(StreamRef stream) {
+  return CaptureError(absl::StrCat(
+      Text(stream),
+      " is capturing, and work from before the capture that it would have to "
+      "wait for is not known to be complete: order the stream after it, or "
+      "synchronise, before the capture begins"));
+}
+
+// Asks about a stream that may be captured.
+absl::StatusOr<bool> QueryCapture(DeviceRecord* device, devrt_stream handle) {
+  if (handle == nullptr || !IsOpen(device)) return false;
+  return IsStreamCapturing(device, DeviceStreams::Of(device)->capture, handle);
+}
+
+// Uses an event that is not kept as a checkpoint: captured work does not run,
+// and a query of the event is an error.
+absl::Status AddEdge(DeviceRecord* to, devrt_stream stream, DeviceRecord* from,
+                     devrt_stream after) {
+  CheckpointPool& pool = DeviceStreams::Of(from)->checkpoints;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const edge, pool.Acquire());
+  const absl::Cleanup put_back = [&pool, edge] { pool.Return(edge); };
+  DEVRT_RETURN_IF_ERROR(
+      FromPlugin(from, from->ops->event_record(from->self, edge->event, after),
+                 "event record"));
+  return FromPlugin(to,
+                    to->ops->stream_wait_event(to->self, stream, edge->event),
+                    "stream wait");
+}
+
+}  // namespace
+
+absl::StatusOr<bool> IsCapturing(StreamRef stream) {
+  const StreamRecord* const record = stream.record();
+  if (ABSL_PREDICT_TRUE(!MayBeCaptured(stream))) return false;
+  return QueryCapture(record->device,
+                      record->handle.load(std::memory_order_acquire));
+}
+
+absl::StatusOr<bool> IsCapturing(const HeldStream& stream) {
+  if (!MayBeCaptured(*stream.stream().record(), *stream.timeline())) {
+    return false;
+  }
+  return QueryCapture(stream.device(), stream.handle());
+}
+
+absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
+                                bool capturing, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &t));
+  Timeline* const timeline = t.timeline();
+  if (timeline->IsAfter(point)) return true;
+  Timeline* const other = point.timeline;
+  DeviceRecord* const device = other->device();
+  // A captured stream cannot wait for work outside of its capture.
+  if (capturing) {
+    if (other->QueryEpoch(point.epoch)) return true;
+    return NotBeforeCapture(stream);
+  }
+  if (device->backend != t.device->backend) return false;
+  if (!IsOpen(device)) return ClosedError(device);
+  OrderedPoint covered;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check,
+                         other->PinCheckpoint(point.epoch, &covered));
+  if (check == nullptr) return other->IsComplete(point.epoch);
+  const absl::Cleanup unpin = [other, check] { other->Unpin(check); };
+  DEVRT_RETURN_IF_ERROR(FromPlugin(
+      t.device, t.ops().stream_wait_event(t.self(), t.handle, check->event),
+      "stream wait"));
+  t.MarkDirty();
+  timeline->Join(covered);
+  return true;
+}
+
+absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site) {
+  if (stream == after) return absl::OkStatus();
+  StreamTarget to;
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &to));
+  StreamTarget from;
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(after, "a wait", site, &from));
+  return AddEdge(to.device, to.handle, from.device, from.handle);
+}
+
+absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
+                            CallSite site) {
+  if (stream.stream() == after.stream()) return absl::OkStatus();
+  if (InHostFunction()) return HostFunctionError("a wait");
+  const CallSiteScope noted(site);
+  return AddEdge(stream.device(), stream.handle(), after.device(),
+                 after.handle());
+}
+
+absl::Status WaitForDevice(DeviceRecord* device) {
+  DEVRT_ASSIGN_OR_RETURN(const bool captured,
+                         DeviceStreams::Of(device)->timelines.HasCaptured());
+  if (captured) {
+    return CaptureError(absl::StrCat(
+        "a stream of ", DeviceName(device),
+        " is capturing, and a wait for the device would make the capture "
+        "invalid: end the capture first, or synchronise the device before it "
+        "begins"));
+  }
+  return RunSynchronizeHook(device, [device] {
+    return FromPlugin(device,
+                      device->ops->device_sync(device->self, device->ordinal),
+                      "device synchronize");
+  });
+}
+
+absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
+  Timeline* const timeline = point.timeline;
+  if (timeline == nullptr || timeline->IsComplete(point.epoch)) {
+    return absl::OkStatus();
+  }
+  if (InHostFunction()) return HostFunctionError("a wait");
+  const CallSiteScope noted(site);
+  DeviceRecord* const device = timeline->device();
+  if (!IsOpen(device)) return ClosedError(device);
+  OrderedPoint covered;
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check,
+                         timeline->PinCheckpoint(point.epoch, &covered));
+  if (check == nullptr) {
+    return timeline->IsComplete(point.epoch) ? absl::OkStatus()
+                                             : WaitForDevice(device);
+  }
+  const absl::Cleanup unpin = [timeline, check] { timeline->Unpin(check); };
+  absl::Status status;
+  {
+    const RelaxedCaptures relaxed(device, DeviceStreams::Of(device)->capture);
+    status =
+        FromPlugin(device, device->ops->event_sync(device->self, check->event),
+                   "event synchronisation");
+  }
+  if (HasDeferredDeletions()) RunDeferredDeletions();
+  if (!status.ok()) return status;
+  covered.CompleteAll();
+  return status;
+}
+
+}  // namespace devrt::internal

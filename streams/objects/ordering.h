@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions that make later work of a stream, or the host, wait for a point of
+// another stream.
+//
+//   const OrderPoint use = PointOf(producer);       // after the enqueue
+//   ...
+//   DEVRT_ASSIGN_OR_RETURN(bool done, OrderAfter(consumer, use, site));
+//   if (!done) DEVRT_RETURN_IF_ERROR(WaitOnHost(use, site));
+//
+// OrderAfter issues nothing if the order is known (Timeline::IsAfter).
+// Otherwise the stream waits for an event behind the point: an open checkpoint,
+// or a new one.  After that the order is known.
+//
+// Only the host can wait for a point whose stream is of another backend or out
+// of reach.  A stream is out of reach if it has ended, may have ended, or is
+// another thread's per-thread stream, and no checkpoint covers the point.
+//
+// Captures are graph captures of other libraries (devrt.capture/0).  Captured
+// work does not run when it is submitted, so a captured point orders only other
+// captured work.
+//
+// Errors: the errors of the backend; FAILED_PRECONDITION if a wait would
+// connect a capture with work outside of it.  Threads: any; the caller may hold
+// no lock that host functions need.
+
+#ifndef DEVRT_STREAMS_OBJECTS_ORDERING_H_
+#define DEVRT_STREAMS_OBJECTS_ORDERING_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/streams/stream.h"
+#include "streams/objects/held_stream.h"
+#include "streams/objects/stream_record.h"
+#include "streams/timelines/order.h"
+#include "streams/timelines/timeline.h"
+
+namespace devrt::internal {
+
+// The point of all work that was submitted to `stream`, which lives.
+inline OrderPoint PointOf(StreamRef stream) {
+  Timeline* const timeline = TimelineOf(stream);
+  return {timeline, timeline->Now()};
+}
+
+// Returns true if another library captures `stream`, which lives, into a graph.
+absl::StatusOr<bool> IsCapturing(StreamRef stream);
+absl::StatusOr<bool> IsCapturing(const HeldStream& stream);
+
+// Makes later work of `stream` wait for `point`.  `capturing`: `stream` is
+// captured.  Returns false if nothing was issued and only the host can wait.
+absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
+                                bool capturing, CallSite site);
+// Makes later work of `stream` wait for all work of `after`, where both are
+// captured: an edge of the graph.
+absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site);
+absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
+                            CallSite site);
+
+// Waits for all work of the device, if nothing else can tell that some work is
+// complete.  FAILED_PRECONDITION, without a wait, while another library
+// captures a stream of the device that may be asked: the wait would make the
+// capture invalid (C82).  A capture that begins after that question is not
+// seen.
+absl::Status WaitForDevice(DeviceRecord* device);
+
+// Waits on the host for the point, and not for later work unless only a wait
+// for the device can tell.
+absl::Status WaitOnHost(const OrderPoint& point, CallSite site);
+
+}  // namespace devrt::internal
+
+#endif  // DEVRT_STREAMS_OBJECTS_ORDERING_H_

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/streams/copy.h"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/status.h"
+#include "runtime/raw_memory/allocation_table.h"
+#include "streams/objects/device_streams.h"
+#include "streams/objects/stream_target.h"
+#include "streams/objects/use_hooks.h"
+#include "streams/operations/copy_route.h"
+#include "streams/operations/operand.h"
+
+namespace devrt {
+
+using internal::CopyRoute;
+using internal::DeviceRecord;
+using internal::StreamTarget;
+
+namespace {
+
+// Copies through the host, for two backends or a backend without peer copies.
+// The calling thread waits, because the buffer is freed on return.
+absl::Status CopyStaged(StreamRef stream, const CopyRoute& route, void* dst,
+                        const void* src, uint64_t bytes, CallSite site) {
+  std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[bytes]);
+  if (buffer == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no host memory for the ", bytes, " bytes through which a copy from ",
+        Device(route.src.device).name(), " to ",
+        Device(route.dst.device).name(), " has to go"));
+  }
+  // The other device needs a stream of its own.
+  const bool from_source = stream.record()->device == route.src.device;
+  Device other(from_source ? route.dst.device : route.src.device);
+  DEVRT_ASSIGN_OR_RETURN(Stream helper, Stream::Create(other));
+  if (!from_source) DEVRT_RETURN_IF_ERROR(stream.Synchronize(site));
+  StreamRef reader = from_source ? stream : helper.ref();
+  StreamRef writer = from_source ? helper.ref() : stream;
+  DEVRT_RETURN_IF_ERROR(
+      Copy(reader, buffer.get(), src, bytes, CopyKind::kDeviceToHost, site));
+  return Copy(writer, dst, buffer.get(), bytes, CopyKind::kHostToDevice, site);
+}
+
+absl::Status CopyBytes(StreamRef stream, void* dst, const void* src,
+                       uint64_t bytes, CopyKind kind, bool blocking,
+                       CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(stream, "copy", site, &t));
+  if (bytes == 0) return absl::OkStatus();
+  CopyRoute route;
+  DEVRT_RETURN_IF_ERROR(
+      internal::RouteCopy(t.device, dst, src, bytes, kind, &route));
+  if (route.staged) return CopyStaged(stream, route, dst, src, bytes, site);
+  absl::Status status = internal::CopyOperands(t, route.dst, route.src);
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    return internal::DescribeFreedMemory(std::move(status), dst, src);
+  }
+  const internal::UsedRange used[] = {{dst, bytes}, {src, bytes}};
+  internal::NoteUses(stream, used, 2);
+  const bool host_side = !route.dst.on_device() || !route.src.on_device();
+  if (!blocking || !host_side) return absl::OkStatus();
+  return stream.Synchronize(site);
+}
+
+}  // namespace
+
+absl::Status CopyAsync(StreamRef stream, void* dst, const void* src,
+                       uint64_t bytes, CopyKind kind, CallSite site) {
+  return CopyBytes(stream, dst, src, bytes, kind, false, site);
+}
+
+absl::Status Copy(StreamRef stream, void* dst, const void* src, uint64_t bytes,
+                  CopyKind kind, CallSite site) {
+  return CopyBytes(stream, dst, src, bytes, kind, true, site);
+}
+
+absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
+                       uint64_t bytes, CallSite site) {
+  StreamTarget t;
+  DEVRT_RETURN_IF_ERROR(
+      internal::ResolveStreamForWork(stream, "fill", site, &t));
+  if (bytes == 0) return absl::OkStatus();
+  DEVRT_ASSIGN_OR_RETURN(const internal::Operand target,
+                         internal::RouteFill(t.device, dst, bytes));
+  DEVRT_RETURN_IF_ERROR(internal::FillOperand(t, target, value));
+  const internal::UsedRange used = {dst, bytes};
+  internal::NoteUses(stream, &used, 1);
+  return absl::OkStatus();
+}
+
+}  // namespace devrt

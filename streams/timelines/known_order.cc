@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "streams/timelines/known_order.h"
+
+#include "streams/timelines/timeline.h"
+
+namespace devrt::internal {
+
+bool KnownOrder::Covers(const OrderPoint& point) const {
+  if (!any_.load(std::memory_order_acquire)) return false;
+  MutexLock lock(&mutex_);
+  return order_ != nullptr && order_->EpochOf(point.timeline) >= point.epoch;
+}
+
+// Adds the older points first, because an Order keeps those joined last.
+void KnownOrder::Join(const OrderedPoint& waited) {
+  MutexLock lock(&mutex_);
+  if (closed_) return;
+  if (order_ == nullptr) order_ = std::make_unique<Order>();
+  Order* const order = order_.get();
+  const auto add = [this, order](const OrderPoint& p) {
+    if (p.timeline != stream_ && !p.timeline->IsComplete(p.epoch)) {
+      order->Add(p);
+    }
+  };
+  order->DropComplete();
+  for (size_t i = waited.order.count; i > 0; --i) {
+    const Order::Point& p = waited.order.points[i - 1];
+    add({p.timeline, p.epoch});
+  }
+  add(waited.point);
+  any_.store(order->count != 0, std::memory_order_release);
+}
+
+void KnownOrder::NoteAllIn(EventOrder* event, OrderPoint point) {
+  MutexLock lock(&mutex_);
+  if (order_ != nullptr) order_->DropComplete();
+  event->Note(point, order_.get());
+}
+
+void KnownOrder::CopyTo(Order* order) const {
+  MutexLock lock(&mutex_);
+  if (order_ != nullptr) *order = *order_;
+}
+
+void KnownOrder::Clear() {
+  MutexLock lock(&mutex_);
+  order_.reset();
+  any_.store(false, std::memory_order_relaxed);
+}
+
+void KnownOrder::Close() {
+  MutexLock lock(&mutex_);
+  order_.reset();
+  any_.store(false, std::memory_order_relaxed);
+  closed_ = true;
+}
+
+void KnownOrder::Open() {
+  MutexLock lock(&mutex_);
+  closed_ = false;
+}
+
+}  // namespace devrt::internal
