@@ -53,13 +53,14 @@ struct TestInfo {
   std::string promise;             // the sentence that the test enforces
 };
 
-// All tests in the order in which they run, and all groups in the list's order.
+// All tests in the order in which they run, and all groups in the list's order:
 DEVRT_EXPORT std::vector<TestInfo> List();
 DEVRT_EXPORT std::vector<std::string> Groups();
 
 // A promise that a backend declares not to keep (docs/reference/semantics.md
 // 0.3).
 struct Waiver {
+  // How long the promise is not kept.
   enum class Kind {
     kUnsupported,      // permanent: its tests do not run
     kExpectedFailure,  // temporary: its tests run, and may fail
@@ -81,6 +82,7 @@ struct Waiver {
 DEVRT_EXPORT absl::StatusOr<std::vector<Waiver>> ParseWaivers(
     std::string_view text, std::string_view file);
 
+// What Run tests, and how.
 struct Options {
   std::string plugin;               // absolute path
   std::vector<int> devices;         // ordinals; empty: all
@@ -95,7 +97,9 @@ struct Options {
   bool verify_waivers = false;  // an expected failure that passes fails the run
 };
 
+// What became of a test.
 struct TestResult {
+  // The verdict.
   enum class Outcome {
     kPassed,
     kFailed,
@@ -105,6 +109,8 @@ struct TestResult {
     kUnexpectedPass,
     kNotRun,  // the plugin could not be opened
   };
+  // How a test failed: a check, a signal, the time limit, the end of the
+  // process.
   enum class How { kCheck, kCrash, kHang, kExit };
 
   TestInfo test;
@@ -126,18 +132,19 @@ struct UnwrittenSlot {
   std::string answer;  // the text of its error
 };
 
+// The words of the report: "passed", "crash".
 DEVRT_EXPORT const char* ToString(TestResult::Outcome outcome);
 DEVRT_EXPORT const char* ToString(TestResult::How how);
 
 // The conformance statement.
 struct DEVRT_EXPORT Report {
-  std::string plugin;  // path
-  std::string sha256;
+  std::string plugin;                    // path
+  std::string sha256;                    // of the file, 64 hexadecimal digits
   std::string backend, vendor, version;  // of the manifest
   uint32_t abi_major = 0, abi_minor = 0;
   uint64_t capabilities = 0;         // claimed by the opened backend
   std::vector<std::string> devices;  // "acme:0: Acme 9000"
-  uint64_t seed = 0;
+  uint64_t seed = 0;                 // of Options
   // True if a simulator in virtual mode decided the order of all work: then
   // another run with this seed has this verdict.  Otherwise the seed fixes only
   // the random programs; a failure that depends on timing may come and go.
@@ -152,8 +159,10 @@ struct DEVRT_EXPORT Report {
   std::vector<UnwrittenSlot> unwritten;
   std::vector<std::string> never_called;
 
+  // The number of results with this outcome, in one group or in all ("").
   int Count(TestResult::Outcome outcome, std::string_view group = "") const;
-  // True if no test failed, also if no test ran.
+  // True if no test failed, also if no test ran.  With verify_waivers an
+  // unexpected pass counts as a failure.
   bool Passed() const;
   // 0: passed, 1: failed, 77: no test ran.
   int ExitCode() const;
@@ -163,13 +172,15 @@ struct DEVRT_EXPORT Report {
 class DEVRT_EXPORT Observer {
  public:
   virtual ~Observer();
-  // load.opens and load.process_ends_well come last in a run.
+  // Called before and after each test.  load.opens and load.process_ends_well
+  // come last in a run:
   virtual void Begin(const TestInfo& test);
   virtual void End(const TestResult& result);
   // Called several times a second.  true ends the run with CANCELLED.
   virtual bool Interrupted();
 };
 
+// Tests the plugin; `observer` may be null.  Errors: see the top.
 DEVRT_EXPORT absl::StatusOr<Report> Run(const Options& options,
                                         Observer* observer);
 

@@ -29,11 +29,12 @@
 //
 // The right side is made before `outer` restores what it found.  So gpu2
 // becomes current, and then `outer` restores gpu0.  The program goes on with
-// gpu0 current and a guard that says gpu2 and will restore gpu1.  A guard that
-// was moved out of an inner scope would end in another order than the braces
-// show.  A guard that was moved to another thread would restore a device that
-// nobody changed there.  A function can still return a guard that it makes in
-// its return statement: C++17 makes that guard in its final place.
+// gpu0 current and a guard that says gpu2 and will restore gpu1.
+//
+// A guard that was moved out of an inner scope would end in another order than
+// the braces show.  A guard that was moved to another thread would restore a
+// device that nobody changed there.  A function can still return a guard that
+// it makes in its return statement: C++17 makes that guard in its final place.
 //
 // A guard is not nullable either.  `DeviceGuard guard(maybe)` with no device in
 // `maybe` would run the scope on whatever device was current, and nothing would
@@ -57,8 +58,10 @@
 
 namespace devrt {
 
+// Makes a device current for one scope.
 class DEVRT_EXPORT DeviceGuard {
  public:
+  // Makes `device` current; status() says if that failed.
   explicit DeviceGuard(Device device) noexcept
       : number_(internal::OpenGuard(device.gate(), &saved_, &error_,
                                     "DeviceGuard")) {}
@@ -75,6 +78,7 @@ class DEVRT_EXPORT DeviceGuard {
     internal::LeaveDevice(saved_, "DeviceGuard");
   }
 
+  // The device of the guard, also if it is not current.
   Device device() const { return Device(saved_.device); }
   // OK, or why the device is not current in this scope.
   absl::Status status() const;

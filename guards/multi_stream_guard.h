@@ -6,11 +6,12 @@
 //
 // Makes each stream the current stream of its device, in order.  The destructor
 // restores in reverse order, so that two streams of one device leave what was
-// current before (F1).  The current devices do not change.  If a stream is
-// destroyed, if its device is lost, or inside a host function, nothing changes
-// and status() says which stream and why.  Otherwise the guard is like a
-// DeviceGuard: guards may be nested, are neither copied nor moved, and end on
-// the thread that made them.
+// current before (F1).  The current devices do not change.
+//
+// If a stream is destroyed, if its device is lost, or inside a host function,
+// nothing changes and status() says which stream and why.  Otherwise the guard
+// is like a DeviceGuard: guards may be nested, are neither copied nor moved,
+// and end on the thread that made them.
 
 #ifndef DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
 #define DEVRT_GUARDS_MULTI_STREAM_GUARD_H_
@@ -25,8 +26,10 @@
 
 namespace devrt {
 
+// Makes streams current for one scope.
 class DEVRT_EXPORT MultiStreamGuard {
  public:
+  // Makes the streams current, the first one first:
   explicit MultiStreamGuard(std::vector<StreamRef> streams);
   MultiStreamGuard(std::initializer_list<StreamRef> streams)
       : MultiStreamGuard(std::vector<StreamRef>(streams)) {}
@@ -34,6 +37,7 @@ class DEVRT_EXPORT MultiStreamGuard {
   MultiStreamGuard& operator=(const MultiStreamGuard&) = delete;
   ~MultiStreamGuard();
 
+  // OK, or why no stream was made current.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -27,8 +27,10 @@
 
 namespace devrt {
 
+// Makes a stream and its device current for one scope.
 class DEVRT_EXPORT StreamGuard {
  public:
+  // Makes `stream` current; status() says if that failed.
   explicit StreamGuard(StreamRef stream) noexcept
       : stream_(stream), number_(Open(stream)) {
     if (__builtin_expect(number_ == 0, 0)) return;
@@ -49,7 +51,9 @@ class DEVRT_EXPORT StreamGuard {
     internal::LeaveDevice(saved_, "StreamGuard");
   }
 
+  // The stream of the guard, also if it is not current.
   StreamRef stream() const { return stream_; }
+  // OK, or why the stream is not current in this scope.
   absl::Status status() const;
 
  private:

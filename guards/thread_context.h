@@ -34,13 +34,16 @@
 
 namespace devrt {
 
+// The current devices and streams of the thread that called Capture.
 class DEVRT_EXPORT ThreadContext {
  public:
   // Takes from the calling thread the current device of each open backend, and
   // the current stream of each of their devices.
   static ThreadContext Capture();
 
+  // The current devices, one of each backend that was open.
   const std::vector<Device>& devices() const { return devices_; }
+  // The current streams, one of each device of those backends.
   const std::vector<StreamRef>& streams() const { return streams_; }
 
  private:
@@ -48,8 +51,10 @@ class DEVRT_EXPORT ThreadContext {
   std::vector<StreamRef> streams_;
 };
 
+// Makes a ThreadContext current for one scope.
 class DEVRT_EXPORT ThreadContextScope {
  public:
+  // Makes the devices and streams of `context` current on the calling thread.
   explicit ThreadContextScope(const ThreadContext& context);
   ThreadContextScope(const ThreadContextScope&) = delete;
   ThreadContextScope& operator=(const ThreadContextScope&) = delete;

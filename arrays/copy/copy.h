@@ -33,11 +33,13 @@
 //
 // Captures.  A copy on a stream that another library captures is captured.  For
 // a copy between two devices the streams of both devices must be in one
-// capture; the waits between them become edges of it.  The copy fails with
-// FAILED_PRECONDITION and enqueues nothing if only one of the streams is
-// captured, if the host would wait for a captured stream, or if the host would
-// pack or cast what goes to the device, because every launch would repeat that
-// one result: strided pinned memory, and any cast on a backend without kernels.
+// capture; the waits between them become edges of it.
+//
+// The copy fails with FAILED_PRECONDITION and enqueues nothing if only one of
+// the streams is captured, if the host would wait for a captured stream, or if
+// the host would pack or cast what goes to the device, because every launch
+// would repeat that one result: strided pinned memory, and any cast on a
+// backend without kernels.
 //
 // Bools.  devrt writes 0 and 1.  Memory of others, and ViewAs, can bring other
 // bytes, which count as true.  A copy from bool to bool keeps such a byte if it
@@ -64,13 +66,15 @@
 
 namespace devrt {
 
+// How and where a copy runs.
 struct CopyOptions {
-  bool non_blocking = false;
+  bool non_blocking = false;  // as described at the top
   // The stream that copies, of the source's or the target's device.  nullopt:
   // the current stream, as above.
   std::optional<StreamRef> stream;
 };
 
+// Copies the elements of `source`, broadcast and cast, to those of `target`.
 DEVRT_EXPORT absl::Status CopyArray(const Array& target, const Array& source,
                                     const CopyOptions& options = {},
                                     CallSite site = CallSite::Here());

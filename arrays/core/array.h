@@ -16,10 +16,12 @@
 // wait, by events, for what other streams still do to the operands, and devrt
 // records the operation as a use of them.  Therefore programs that use several
 // streams need no waits of their own, and only the calls that say so wait on
-// the host.  The calling thread itself fills host memory, pinned memory too,
-// and does copies and casts from host memory to host memory: it waits for
-// pending uses, and the work is complete on return.  NoteUse tells devrt of
-// work that devrt does not enqueue (E8).
+// the host.
+//
+// The calling thread itself fills host memory, pinned memory too, and does
+// copies and casts from host memory to host memory: it waits for pending uses,
+// and the work is complete on return.  NoteUse tells devrt of work that devrt
+// does not enqueue (E8).
 //
 // Memory.  The memory of a new array comes from the MemoryResource of its
 // device, on the stream that is current at that moment: the array's home
@@ -33,12 +35,13 @@
 // Captures.  On a stream that another library captures into a graph, operations
 // are recorded into the graph.  The graph uses their memory, temporaries
 // included, at every launch; devrt gives that memory to nobody else while this
-// graph, or one made from it, exists.  An operation fails with
-// FAILED_PRECONDITION and enqueues nothing if the stream's cache has too little
-// memory for it, if work from before the capture is not complete, if the host
-// would have to wait, or if it needs memory and the backend cannot tell when a
-// graph is gone.  On such a backend, memory that a capture has used never goes
-// back.
+// graph, or one made from it, exists.
+//
+// An operation fails with FAILED_PRECONDITION and enqueues nothing if the
+// stream's cache has too little memory for it, if work from before the capture
+// is not complete, if the host would have to wait, or if it needs memory and
+// the backend cannot tell when a graph is gone.  On such a backend, memory that
+// a capture has used never goes back.
 //
 // What it is not: an expression graph, bound to a thread, or a full NumPy.
 //
@@ -92,7 +95,7 @@ namespace internal {
 class Storage;
 }  // namespace internal
 
-// Extents or strides; no allocation up to five axes.
+// Extents or strides, one for each axis; no allocation up to five axes:
 using Dims = absl::InlinedVector<int64_t, 5>;
 using DimSpan = absl::Span<const int64_t>;
 
@@ -123,6 +126,7 @@ struct PointerOptions {
   std::optional<StreamRef> stream;
 };
 
+// A shape, strides and a dtype over memory that arrays share.
 class DEVRT_EXPORT Array {
  public:
   Array(const Array&) = default;
@@ -150,11 +154,14 @@ class DEVRT_EXPORT Array {
                                      CallSite site = CallSite::Here());
   static absl::StatusOr<Array> Empty(DimSpan shape, DType dtype,
                                      CallSite site = CallSite::Here());
+  // C-contiguous, with all elements 0.  Errors of Empty.
   static absl::StatusOr<Array> Zeros(DimSpan shape, DType dtype,
                                      const Place& place,
                                      CallSite site = CallSite::Here());
   static absl::StatusOr<Array> Zeros(DimSpan shape, DType dtype,
                                      CallSite site = CallSite::Here());
+  // C-contiguous, with all elements `value`.  Errors of Empty, and of Scalar
+  // for a value that the dtype cannot hold.
   static absl::StatusOr<Array> Full(DimSpan shape, DType dtype, Scalar value,
                                     const Place& place,
                                     CallSite site = CallSite::Here());
@@ -173,6 +180,7 @@ class DEVRT_EXPORT Array {
   static absl::StatusOr<Array> FromHost(const void* data, DimSpan shape,
                                         DType dtype, const Place& place,
                                         CallSite site = CallSite::Here());
+  // FromHost with one axis, of the elements of `values`.
   template <typename T>
   static absl::StatusOr<Array> FromVector(const std::vector<T>& values,
                                           const Place& place,
@@ -184,11 +192,12 @@ class DEVRT_EXPORT Array {
     return FromHost(values.data(), {&extent, 1}, DTypeOf<T>(), place, site);
   }
 
-  // An array over memory that the caller allocated, without a copy.  devrt
-  // orders operations among the views of one array.  Arrays from two calls over
-  // the same memory do not know of each other's uses, and no array knows of
-  // work that a program does through the pointer.  Make views of one array, or
-  // call NoteUse and OrderBefore on each array.
+  // An array over memory that the caller allocated, without a copy.
+  //
+  // devrt orders operations among the views of one array.  Arrays from two
+  // calls over the same memory do not know of each other's uses, and no array
+  // knows of work that a program does through the pointer.  Make views of one
+  // array, or call NoteUse and OrderBefore on each array.
   //   INVALID_ARGUMENT  null with elements; a backend says that the memory is
   //                     not in `place`; elements outside the block of memory,
   //                     where its size is known, or the address space; memory
@@ -200,12 +209,16 @@ class DEVRT_EXPORT Array {
 
   // ---- What it is -----------------------------------------------------------
 
+  // Extents, strides in bytes, and number of the axes:
   DimSpan shape() const { return shape_; }
-  DimSpan strides() const { return strides_; }  // bytes
+  DimSpan strides() const { return strides_; }
   int ndim() const { return static_cast<int>(shape_.size()); }
+  // The type of the elements.
   DType dtype() const { return dtype_; }
+  // Bytes of one element.
   uint64_t item_size() const { return dtype_.size(); }
   int64_t size() const { return size_; }  // elements
+  // Bytes: size() times item_size().
   uint64_t nbytes() const {
     return static_cast<uint64_t>(size_) * dtype_.size();
   }
@@ -217,15 +230,18 @@ class DEVRT_EXPORT Array {
   T* data_as() const {
     return static_cast<T*>(data());
   }
+  // Where the memory is.
   Place place() const;
   // The device of place(), also for pinned and managed memory; nullopt for
   // plain host memory.
   std::optional<Device> device() const { return place().device(); }
+  // Returns true if writes through this array are refused.
   bool read_only() const;
   // Another view of the same memory, which refuses writes.
   Array AsReadOnly() const;
 
-  bool IsContiguous() const;  // in C order; strides of extents 1 do not count
+  // In C order, or in Fortran order.  Strides of extents of 1 do not count:
+  bool IsContiguous() const;
   bool IsFortranContiguous() const;
   // Returns true if both arrays are views of one memory, overlapping or not.
   bool SharesStorage(const Array& other) const {
@@ -291,11 +307,11 @@ class DEVRT_EXPORT Array {
   // ---- Order and life -------------------------------------------------------
 
   // Tells devrt of work that devrt did not enqueue: everything that `stream`
-  // was given up to now may use the memory.  After RecordUse, everything that
-  // the native stream is given up to the end of the memory may use it, also
-  // after the Stream has ended (dlpack.h).
+  // was given up to now may use the memory.
   absl::Status NoteUse(StreamRef stream, bool writes = true,
                        CallSite site = CallSite::Here()) const;
+  // Afterwards, everything that the native stream is given up to the end of the
+  // memory may use the memory, also after the Stream has ended (dlpack.h).
   absl::Status RecordUse(StreamRef stream,
                          CallSite site = CallSite::Here()) const;
   // Makes `stream` wait for all uses of the memory so far.  Calls no backend if
@@ -318,6 +334,7 @@ class DEVRT_EXPORT Array {
 
   // ---- Text -----------------------------------------------------------------
 
+  // How ToString writes an array.
   struct TextOptions {
     int64_t threshold = 1000;  // arrays with more elements are shortened
     int64_t edge_items = 3;    // shown at each end of a shortened axis
@@ -331,18 +348,17 @@ class DEVRT_EXPORT Array {
   std::string ToString(const TextOptions& options) const;
   std::string ToString() const { return ToString(TextOptions()); }
 
-  // ---- For devrt itself -----------------------------------------------------
-
+  // For devrt's own code:
   Array(std::shared_ptr<internal::Storage> storage, char* data, Dims shape,
         Dims strides, DType dtype, bool read_only = false);
-  // A C-contiguous array at the beginning of `storage`.
   Array(std::shared_ptr<internal::Storage> storage, DimSpan shape, DType dtype);
   const std::shared_ptr<internal::Storage>& storage() const { return storage_; }
-  // Afterwards the array may only be destroyed.
+  // For devrt's own code.  Afterwards the array may only be destroyed.
   std::shared_ptr<internal::Storage> TakeStorage() {
     return std::move(storage_);
   }
-  // A view with another geometry, which the caller has checked.
+  // For devrt's own code.  A view with another geometry, which the caller has
+  // checked.
   Array ViewOf(char* data, Dims shape, Dims strides) const;
 
  private:

@@ -36,6 +36,7 @@
 
 namespace devrt {
 
+// What kind of number an element is.
 enum class DTypeKind : uint8_t {
   kBool,
   kSigned,
@@ -45,18 +46,22 @@ enum class DTypeKind : uint8_t {
   kComplex,
 };
 
+// The type of an element.
 class DEVRT_EXPORT DType {
  public:
   // Takes "float32", and also NumPy's "f4", "<f4", "=f4", "|u1" and "?".
   // INVALID_ARGUMENT: an unknown name or a foreign byte order; the error lists
   // the names.
   static absl::StatusOr<DType> FromName(std::string_view name);
-  // INVALID_ARGUMENT: unknown codes, lanes other than 1, sub-byte types.
+  // From DLPack's numbers.  INVALID_ARGUMENT: unknown codes, lanes other than
+  // 1, sub-byte types.
   static absl::StatusOr<DType> FromDLPack(uint8_t code, uint8_t bits,
                                           uint16_t lanes = 1);
 
+  // "float32": NumPy's name, or that of ml_dtypes.
   const char* name() const;
   uint64_t size() const { return (code_ & 0xff) / 8; }  // bytes
+  // The kind, and questions about it:
   DTypeKind kind() const;
   bool is_floating() const {
     return kind() == DTypeKind::kFloat || kind() == DTypeKind::kFloat8;
@@ -68,6 +73,7 @@ class DEVRT_EXPORT DType {
   // "<f4", "|u1".  nullptr for bfloat16 and the float8 dtypes, for which the
   // array interfaces have no type string (F46).
   const char* typestr() const;
+  // The numbers of DLPack; lanes are 1:
   uint8_t dlpack_code() const { return static_cast<uint8_t>(code_ >> 8); }
   uint8_t dlpack_bits() const { return static_cast<uint8_t>(code_ & 0xff); }
 
@@ -85,16 +91,18 @@ class DEVRT_EXPORT DType {
     return H::combine(std::move(h), t.code_);
   }
 
-  // For the constants.
+  // For devrt's own code, which makes the constants.
   struct Key {
     uint32_t code;
   };
+  // For devrt's own code.
   constexpr explicit DType(Key key) : code_(key.code) {}
 
  private:
   uint32_t code_;
 };
 
+// All dtypes, by the name of NumPy or of ml_dtypes:
 inline constexpr DType kBool{DType::Key{DEVRT_BOOL}};
 inline constexpr DType kInt8{DType::Key{DEVRT_INT8}};
 inline constexpr DType kInt16{DType::Key{DEVRT_INT16}};
@@ -135,6 +143,7 @@ constexpr DType DTypeOf() {
   }
 }
 
+// Writes the name.
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, DType dtype);
 
 }  // namespace devrt

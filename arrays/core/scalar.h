@@ -7,12 +7,13 @@
 //   DEVRT_ASSIGN_OR_RETURN(auto more, devrt::Add(a, 0.5));
 //
 // A Scalar keeps the number as a bool, an integer of 64 bits with or without
-// sign, a double or a complex<double>.  In an operation with an array it acts
-// as a Python number does in NumPy 2: if its kind (bool, integer, float,
-// complex) is not above the array's, it is converted to the array's dtype.
-// Otherwise the result has the default dtype of the number's kind: int64,
-// float64, complex128.  A complex number with an array of floats below float64
-// gives complex64.
+// sign, a double or a complex<double>.
+//
+// In an operation with an array it acts as a Python number does in NumPy 2: if
+// its kind (bool, integer, float, complex) is not above the array's, it is
+// converted to the array's dtype.  Otherwise the result has the default dtype
+// of the number's kind: int64, float64, complex128.  A complex number with an
+// array of floats below float64 gives complex64.
 //
 // Errors: INVALID_ARGUMENT, with number and dtype, if an element would lose
 // more than a fraction or precision: an integer beyond the dtype; a float that
@@ -35,8 +36,10 @@
 
 namespace devrt {
 
+// A number.
 class DEVRT_EXPORT Scalar {
  public:
+  // From a number of any type of C++:
   // NOLINTNEXTLINE(google-explicit-constructor): a number is a Scalar
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   Scalar(T value) {
@@ -60,6 +63,7 @@ class DEVRT_EXPORT Scalar {
   struct Element {
     alignas(16) unsigned char bytes[16] = {};
   };
+  // The number as an element of `dtype`; errors as at the top.
   absl::StatusOr<Element> As(DType dtype) const;
   // The value of an element of `dtype`.
   static Scalar FromElement(DType dtype, const void* element);
@@ -69,7 +73,9 @@ class DEVRT_EXPORT Scalar {
   template <typename T>
   T Value() const;
 
+  // The number as text.
   std::string ToString() const;
+  // Writes ToString().
   DEVRT_EXPORT friend std::ostream& operator<<(std::ostream& os,
                                                const Scalar& value);
 

@@ -18,10 +18,11 @@
 // Order.  An export makes the current stream of the data's device wait for the
 // pending uses of other streams, and names that stream; if nothing is pending
 // it names none.  In both cases that stream counts as a user of the memory to
-// the end of the memory.  An import makes the current stream of the data's
-// device wait for the stream that the struct names.  The named stream becomes
-// the array's home stream: when the memory is released it waits for devrt's
-// uses.
+// the end of the memory.
+//
+// An import makes the current stream of the data's device wait for the stream
+// that the struct names.  The named stream becomes the array's home stream:
+// when the memory is released it waits for devrt's uses.
 //
 // Errors: exchange.h.  Threads: any.
 
@@ -43,11 +44,12 @@
 
 namespace devrt {
 
+// The entries of the dict; `shape` and `strides` have one number an axis.
 struct CudaArrayInterface {
   Dims shape;
-  std::string typestr;  // "<f4"
-  uintptr_t data = 0;   // 0 if there are no elements
-  bool read_only = false;
+  std::string typestr;     // "<f4"
+  uintptr_t data = 0;      // 0 if there are no elements
+  bool read_only = false;  // the consumer must not write
   int64_t version = 3;
   std::optional<Dims> strides;  // bytes; nullopt: C-contiguous
   bool has_mask = false;        // an import with a mask is refused
@@ -57,28 +59,33 @@ struct CudaArrayInterface {
   std::optional<int64_t> stream;
 };
 
+// What ToCudaArrayInterface takes.
 struct CudaArrayExport {
   std::optional<int> version;  // 2 or 3; nullopt: the setting
   // The caller knows that kernels of the device can use this pinned memory.
   bool pinned_is_mapped = false;
 };
-// kNotOffered: memory that is neither device memory, managed nor mapped; a
-// backend other than cuda, or hip with ExchangeSettings::hip_cai; dtypes
-// without a type string; negative strides of extents above 1.  A negative
-// stride of an extent of 1 is replaced by that of C order.  kBuffer: a capture
-// forbids the wait (E45).
+// Describes `array` for a consumer.  A negative stride of an extent of 1 is
+// replaced by that of C order.
+//   kNotOffered  memory that is neither device memory, managed nor mapped; a
+//                backend other than cuda, or hip with
+//                ExchangeSettings::hip_cai; dtypes without a type string;
+//                negative strides of extents above 1
+//   kBuffer      a capture forbids the wait (E45)
 DEVRT_EXPORT absl::StatusOr<CudaArrayInterface> ToCudaArrayInterface(
     const Array& array, const CudaArrayExport& options = {},
     CallSite site = CallSite::Here());
 
+// What FromCudaArrayInterface takes.
 struct CudaArrayImport {
   std::optional<Place> place;  // as in DLPackImport
-  std::optional<bool> copy;
+  std::optional<bool> copy;    // as in DLPackImport
   // true: devrt waits for the stream that the struct names; nullopt: the
   // setting cai_sync.  Also with false the stream becomes the home stream, and
   // waits for devrt's uses when the memory is released.
   std::optional<bool> sync;
 };
+// An array over the memory that `cai` describes; devrt keeps `owner`.
 //   INVALID_ARGUMENT  a typestr that cannot be read; negative extents, version
 //                     or stream; more or fewer strides than extents; elements
 //                     without an address; stream 0, if strict

@@ -30,10 +30,13 @@
 extern "C" {
 #endif
 
+/* Marks the functions that libdevrt exports. */
 #define DEVRT_EXCHANGE_EXPORT __attribute__((visibility("default")))
 
+/* A reference to an array; see the comment at the top. */
 typedef struct devrt_array devrt_array;
 
+/* The table, one for the process. */
 DEVRT_EXCHANGE_EXPORT const DLPackExchangeAPI* devrt_exchange_api_v0(void);
 /* Ends this reference; other references keep the memory.  NULL is allowed. */
 DEVRT_EXCHANGE_EXPORT void devrt_array_release_v0(devrt_array* array);

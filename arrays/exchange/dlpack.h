@@ -31,8 +31,10 @@
 // the consumer calls the deleter, or FromDLPack takes the tensor, everything
 // that the consumer's stream was given by then counts as a use of the memory:
 // later operations of devrt wait for it, and so does the next owner of the
-// memory.  Until then devrt does not know what the consumer writes: a program
-// in which devrt reads it earlier calls Array::NoteUse.
+// memory.
+//
+// Until then devrt does not know what the consumer writes: a program in which
+// devrt reads it earlier calls Array::NoteUse.
 //
 // Streams.  The tensor keeps the consumer's native stream, so that the program
 // may end its Stream while the consumer goes on.  devrt does not touch a stream
@@ -65,6 +67,7 @@ namespace devrt {
 // The pair that __dlpack_device__ returns for memory in `place`.
 DEVRT_EXPORT DLDevice DLPackDevice(const Place& place);
 
+// What __dlpack__ takes.
 struct DLPackExport {
   // The consumer's stream on the data's device, as __dlpack__ numbers it:
   //   nullopt  the default stream; for host memory of any kind the call waits
@@ -82,9 +85,12 @@ struct DLPackExport {
   std::optional<bool> copy;
 };
 
-// INVALID_ARGUMENT: impossible stream numbers.  kCopyRequired: see `copy`.
-// kBuffer: a device that the data cannot go to, strides that are negative or
-// not a multiple of the element, a capture that forbids the wait (E44, E45).
+// A tensor over the memory of `array`, which the caller gives to the consumer.
+//   INVALID_ARGUMENT  impossible stream numbers
+//   kCopyRequired     a copy is needed, and `copy` is false
+//   kBuffer           a device that the data cannot go to; strides that are
+//                     negative or not a multiple of the element; a capture that
+//                     forbids the wait (E44, E45)
 DEVRT_EXPORT absl::StatusOr<DLManagedTensorVersioned*> ToDLPack(
     const Array& array, const DLPackExport& options = {},
     CallSite site = CallSite::Here());
@@ -100,6 +106,7 @@ inline bool WantsVersioned(std::optional<DLPackVersion> max_version) {
   return max_version.has_value() && max_version->major >= 1;
 }
 
+// What FromDLPack takes.
 struct DLPackImport {
   // Where the array is to be.  nullopt: where the memory is.
   std::optional<Place> place;
@@ -113,6 +120,7 @@ struct DLPackImport {
   std::optional<StreamRef> stream;
 };
 
+// An array over the tensor's memory.  Takes the tensor if it succeeds.
 //   INVALID_ARGUMENT  null; an impossible place or stream
 //   kCopyRequired     `place` is elsewhere, and copy is false
 //   kBuffer           a foreign major version; impossible ndim, extents,

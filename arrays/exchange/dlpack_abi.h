@@ -27,9 +27,12 @@
 #define DLPACK_DLPACK_H_
 #define DEVRT_NEEDS_DLPACK_1_3
 
+/* The version of DLPack whose structs these are. */
 #define DLPACK_MAJOR_VERSION 1
 #define DLPACK_MINOR_VERSION 3
 
+/* Bits of DLManagedTensorVersioned.flags: the consumer must not write; the
+ * tensor is a copy; elements below a byte have a byte each. */
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0)
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1)
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2)
@@ -38,11 +41,13 @@
 extern "C" {
 #endif
 
+/* A version of DLPack; tensors of another major version cannot be read. */
 typedef struct {
   uint32_t major;
   uint32_t minor;
 } DLPackVersion;
 
+/* Where memory is. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else
@@ -66,11 +71,13 @@ typedef enum {
   kDLTrn = 18
 } DLDeviceType;
 
+/* A device: its type, and its number among the devices of that type. */
 typedef struct {
   DLDeviceType device_type;
   int32_t device_id;
 } DLDevice;
 
+/* The kind of a dtype. */
 typedef enum {
   kDLInt = 0U,
   kDLUInt = 1U,
@@ -92,12 +99,15 @@ typedef enum {
   kDLFloat4_e2m1fn = 17U
 } DLDataTypeCode;
 
+/* A dtype: DLDataTypeCode, bits of a number, and numbers of an element. */
 typedef struct {
   uint8_t code;
   uint8_t bits;
   uint16_t lanes;
 } DLDataType;
 
+/* A borrowed tensor: `ndim` extents and strides over memory of `device`.  The
+ * first element is `byte_offset` bytes behind `data`. */
 typedef struct {
   void* data;
   DLDevice device;
@@ -108,17 +118,20 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
+/* A tensor with its owner, without a version.  The consumer calls `deleter`
+ * once. */
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
-  void* manager_ctx;
+  void* manager_ctx; /* of the producer */
   void (*deleter)(struct DLManagedTensor* self);
 } DLManagedTensor;
 
+/* A tensor with its owner.  The consumer calls `deleter` once. */
 typedef struct DLManagedTensorVersioned {
   DLPackVersion version;
-  void* manager_ctx;
+  void* manager_ctx; /* of the producer */
   void (*deleter)(struct DLManagedTensorVersioned* self);
-  uint64_t flags;
+  uint64_t flags; /* DLPACK_FLAG_BITMASK_* */
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
@@ -133,11 +146,13 @@ typedef struct DLManagedTensorVersioned {
 extern "C" {
 #endif
 
-/* Returns 0, or -1 after one call of SetError. */
+/* Makes a tensor with the prototype's dtype, shape and device.  Returns 0, or
+ * -1 after one call of SetError. */
 typedef int (*DLPackManagedTensorAllocator)(
     DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
     void (*SetError)(void* error_ctx, const char* kind, const char* message));
-/* Returns 0, or -1 after it set an error as the object's language does. */
+/* Functions of the table.  Each returns 0, or -1 after it set an error as the
+ * object's language does: */
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(
     void* py_object, DLManagedTensorVersioned** out);
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(
@@ -147,11 +162,13 @@ typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type,
                                        int32_t device_id,
                                        void** out_current_stream);
 
+/* The head of a table: its version, and the table of an older version. */
 typedef struct DLPackExchangeAPIHeader {
   DLPackVersion version;
   struct DLPackExchangeAPIHeader* prev_api;
 } DLPackExchangeAPIHeader;
 
+/* How a library exchanges its arrays without a call into Python. */
 typedef struct DLPackExchangeAPI {
   DLPackExchangeAPIHeader header;
   DLPackManagedTensorAllocator managed_tensor_allocator;

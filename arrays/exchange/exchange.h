@@ -28,6 +28,7 @@
 
 namespace devrt {
 
+// Why memory cannot be shared.
 enum class ExchangeError {
   kNone,          // not an error of an exchange
   kBuffer,        // memory, dtype or layout cannot be described or shared
@@ -37,6 +38,7 @@ enum class ExchangeError {
 // The ExchangeError of a status; kNone for others.
 DEVRT_EXPORT ExchangeError GetExchangeError(const absl::Status& status);
 
+// The settings of docs/reference/settings.md, with the variable of each.
 struct ExchangeSettings {
   // What devrt does when a consumer releases memory and its stream may not be
   // touched (E8): devrt does not know the stream, or adopted it without an
@@ -54,8 +56,9 @@ struct ExchangeSettings {
   bool cai_sync = true;                // DEVRT_CAI_SYNC=0|1
   bool hip_cai = false;                // DEVRT_HIP_CAI=1
 };
+// The settings of the process.
 DEVRT_EXPORT ExchangeSettings GetExchangeSettings();
-// Holds for all threads, from the next exchange on.
+// Replaces the settings.  Holds for all threads, from the next exchange on.
 DEVRT_EXPORT void SetExchangeSettings(const ExchangeSettings& settings);
 // For programs that refuse to start with a bad setting.  INVALID_ARGUMENT: some
 // variables have unknown values; the error names all of them.

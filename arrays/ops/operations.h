@@ -12,10 +12,12 @@
 // Operands are numbers, and arrays of one device or in its pinned memory.  They
 // broadcast and promote by NumPy's rules.  The work runs on the current stream
 // of that device, with the arithmetic of devrt_tensor.h.  A result is a new
-// C-contiguous array on that device.  The `Into` forms write to an array that
-// has the shape of the result and a dtype of the result's kind or a higher
-// kind.  That array may be one of the operands.  If it overlaps an operand
-// otherwise, the result is what it would be without the overlap.
+// C-contiguous array on that device.
+//
+// The `Into` forms write to an array that has the shape of the result and a
+// dtype of the result's kind or a higher kind.  That array may be one of the
+// operands.  If it overlaps an operand otherwise, the result is what it would
+// be without the overlap.
 //
 // What it is not: arithmetic on the host.  Operands in plain host memory are
 // UNIMPLEMENTED: call To(device) first.
@@ -56,7 +58,9 @@
 
 namespace devrt {
 
+// Operations with one operand.
 enum class UnaryOp { kNegate, kAbs, kLogicalNot };
+// Operations with two operands.
 enum class BinaryOp {
   kAdd,
   kSub,
@@ -74,6 +78,7 @@ enum class BinaryOp {
   kMaximum,
   kMinimum,
 };
+// Operations over axes.
 enum class ReduceOp { kSum, kProd, kMin, kMax, kMean, kAny, kAll };
 
 // "add", "less_equal", "mean": NumPy's names.
@@ -88,6 +93,7 @@ class Operand {
   template <typename T,
             typename = std::enable_if_t<std::is_constructible_v<Scalar, T>>>
   Operand(T number) : value_(Scalar(number)) {}  // NOLINT
+  // The array or the number; nullptr for the one that the operand is not:
   const Array* array() const { return std::get_if<Array>(&value_); }
   const Scalar* scalar() const { return std::get_if<Scalar>(&value_); }
 
@@ -111,7 +117,7 @@ DEVRT_EXPORT absl::StatusOr<Array> Apply(BinaryOp op, const Array& a,
                                          const Array& b,
                                          const Array* out = nullptr,
                                          CallSite site = CallSite::Here());
-// Writes to `out`.
+// Apply to an array `out` that exists.
 DEVRT_EXPORT absl::Status ApplyInto(BinaryOp op, const Array& out,
                                     const Operand& a, const Operand& b,
                                     CallSite site = CallSite::Here());
@@ -122,17 +128,18 @@ DEVRT_EXPORT absl::Status ApplyInto(BinaryOp op, const Array& out,
 DEVRT_EXPORT absl::StatusOr<DType> ResultType(BinaryOp op, const Operand& a,
                                               const Operand& b);
 
+// Over which axes, and to what dtype and shape.
 struct ReduceOptions {
   // nullopt: all axes; an empty list: no axis.  Negative axes count from the
   // end.
   std::optional<std::vector<int>> axes;
-  bool keep_dims = false;
+  bool keep_dims = false;  // the reduced axes stay, with an extent of 1
   // The dtype of a sum, product or mean.  nullopt: NumPy's default.
   std::optional<DType> dtype;
 };
-// kMean of integers is float64, and kMean over no elements is NaN.
-// INVALID_ARGUMENT: an axis that is given twice or does not exist; kMin or kMax
-// over no elements.
+// Reduces `x` over axes.  kMean of integers is float64, and kMean over no
+// elements is NaN.  INVALID_ARGUMENT: an axis that is given twice or does not
+// exist; kMin or kMax over no elements.
 DEVRT_EXPORT absl::StatusOr<Array> Reduce(ReduceOp op, const Array& x,
                                           const ReduceOptions& options = {},
                                           CallSite site = CallSite::Here());
@@ -162,6 +169,8 @@ DEVRT_EXPORT absl::StatusOr<bool> ArrayEqual(const Array& a, const Array& b,
                                     CallSite site = CallSite::Here()) { \
     return Apply(BinaryOp::Op, a, b, nullptr, site);                    \
   }
+// A new array with the operation's result, element by element.  One operand at
+// least is an array:
 DEVRT_BINARY(Add, kAdd)
 DEVRT_BINARY(Sub, kSub)
 DEVRT_BINARY(Mul, kMul)
@@ -179,6 +188,7 @@ DEVRT_BINARY(Maximum, kMaximum)
 DEVRT_BINARY(Minimum, kMinimum)
 #undef DEVRT_BINARY
 
+// Writes a + b to `out`.
 inline absl::Status AddInto(const Array& out, const Operand& a,
                             const Operand& b,
                             CallSite site = CallSite::Here()) {
@@ -189,18 +199,22 @@ inline absl::Status AddInto(const Array& out, const Array& a, const Array& b,
   return ApplyInto(BinaryOp::kAdd, out, a, b, site);
 }
 
+// The elements with the opposite sign.
 inline absl::StatusOr<Array> Negate(const Array& x,
                                     CallSite site = CallSite::Here()) {
   return Apply(UnaryOp::kNegate, x, nullptr, site);
 }
+// The absolute values; of complex numbers, real ones.
 inline absl::StatusOr<Array> Abs(const Array& x,
                                  CallSite site = CallSite::Here()) {
   return Apply(UnaryOp::kAbs, x, nullptr, site);
 }
+// Bools: true where the element is 0.
 inline absl::StatusOr<Array> LogicalNot(const Array& x,
                                         CallSite site = CallSite::Here()) {
   return Apply(UnaryOp::kLogicalNot, x, nullptr, site);
 }
+// Reduce with kSum.
 inline absl::StatusOr<Array> Sum(const Array& x,
                                  const ReduceOptions& options = {},
                                  CallSite site = CallSite::Here()) {

@@ -26,12 +26,16 @@
 
 namespace devrt {
 
+// Plain or page-locked host memory, managed memory, or a device's own.
 enum class MemoryKind : uint8_t { kHost, kPinned, kManaged, kDevice };
 
+// A kind of memory, and the device that it belongs to.
 class DEVRT_EXPORT Place {
  public:
+  // Memory of a device.
   // NOLINTNEXTLINE(google-explicit-constructor): a device is a place
   Place(Device device) : kind_(MemoryKind::kDevice), device_(device) {}
+  // The places of the example at the top:
   static Place Host() { return Place(MemoryKind::kHost, std::nullopt); }
   static Place Pinned(Device device) {
     return Place(MemoryKind::kPinned, device);
@@ -45,9 +49,11 @@ class DEVRT_EXPORT Place {
   // none.
   static absl::StatusOr<Place> Current();
 
+  // The kind of memory.
   MemoryKind kind() const { return kind_; }
   // For pinned memory the device whose backend allocated it; nullopt for kHost.
   std::optional<Device> device() const { return device_; }
+  // Returns true if the host can use the memory.
   bool host_accessible() const { return kind_ != MemoryKind::kDevice; }
   // "mtia:1", "pinned memory of mtia:1", "managed memory of cuda:0", "cpu".
   std::string name() const;
@@ -64,6 +70,7 @@ class DEVRT_EXPORT Place {
   std::optional<Device> device_;
 };
 
+// Writes the name.
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, const Place& place);
 
 }  // namespace devrt

@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_CAPTURE_EXTENSION "devrt.capture/0"
 
 /* Modes of cudaStreamCaptureMode.  They say which unsafe calls (such as memory
@@ -33,6 +34,7 @@ extern "C" {
 #define DEVRT_CAPTURE_THREAD_LOCAL 1u
 #define DEVRT_CAPTURE_RELAXED 2u
 
+/* The functions of the extension. */
 typedef struct devrt_capture_v0 {
   uint32_t struct_size;
   uint32_t reserved0;

@@ -20,8 +20,10 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_DLPACK_EXTENSION "devrt.dlpack/0"
 
+/* Device types of DLPack, one for each kind of memory. */
 typedef struct devrt_dlpack_v0 {
   uint32_t struct_size;
   /* Device memory; device_id is the device's ordinal. */

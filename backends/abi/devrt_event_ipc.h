@@ -18,6 +18,7 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_EVENT_IPC_EXTENSION "devrt.event_ipc/0"
 
 /* Plain bytes; the program sends them to another process. */
@@ -25,14 +26,15 @@ typedef struct devrt_event_handle_v0 {
   uint8_t bytes[64];
 } devrt_event_handle_v0;
 
+/* The functions of the extension. */
 typedef struct devrt_event_ipc_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] INVALID_ARGUMENT unless the event was created with DEVRT_EVENT_IPC.
-   * The event may be recorded or not, and stays unchanged. */
+  /* [any] Fills `handle`.  INVALID_ARGUMENT unless the event was created with
+   * DEVRT_EVENT_IPC.  The event may be recorded or not, and stays unchanged. */
   devrt_status (*event_export)(void* self, devrt_event event,
                                devrt_event_handle_v0* handle);
-  /* [any] Not in the exporter's process; `device` is the event's device. */
+  /* [any] Opens an event of another process; `device` is the event's device. */
   devrt_status (*event_open)(void* self, uint32_t device,
                              const devrt_event_handle_v0* handle,
                              devrt_event* event);

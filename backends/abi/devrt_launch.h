@@ -17,8 +17,10 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_LAUNCH_EXTENSION "devrt.launch/0"
 
+/* What a kernel does with a range. */
 #define DEVRT_ACCESS_READ 1u
 #define DEVRT_ACCESS_WRITE 2u
 
@@ -33,8 +35,8 @@ typedef struct devrt_access_v0 {
 /* Functions for the body of a kernel; valid while the body runs. */
 typedef struct devrt_kernel_context_v0 {
   uint32_t struct_size;
-  uint32_t device;
-  void* impl;
+  uint32_t device; /* ordinal */
+  void* impl;      /* of the backend */
   /* The address at which the body may access [ptr, ptr + size) for `mode`.
    * NULL if the range is not live memory of this device, memory of a peer that
    * the device may access, or pinned host memory; after the body the device
@@ -47,9 +49,10 @@ typedef struct devrt_kernel_context_v0 {
                uint64_t size);
 } devrt_kernel_context_v0;
 
+/* A kernel to launch: `body` runs with `arg`. */
 typedef struct devrt_launch_desc_v0 {
   uint32_t struct_size;
-  uint32_t access_count;
+  uint32_t access_count;           /* of `accesses` */
   const devrt_access_v0* accesses; /* copied; none: may access all memory */
   const char* name;                /* for reports, or NULL; copied */
   uint64_t duration_ns;            /* simulated; 0: estimated from accesses */
@@ -60,10 +63,11 @@ typedef struct devrt_launch_desc_v0 {
   void* arg;
 } devrt_launch_desc_v0;
 
+/* The function of the extension. */
 typedef struct devrt_launch_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  /* [any] After an error the caller still owns `arg`. */
+  /* [any] Enqueues the kernel.  After an error the caller still owns `arg`. */
   devrt_status (*launch)(void* self, devrt_stream stream,
                          const devrt_launch_desc_v0* desc);
 } devrt_launch_v0;

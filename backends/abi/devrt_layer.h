@@ -51,10 +51,10 @@ typedef struct devrt_next_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
   const devrt_manifest_v0* manifest; /* of the backend */
-  void* self;
-  const devrt_ops_v0* ops; /* no slot is NULL; only the host may call
+  void* self;                        /* first argument of `ops` */
+  const devrt_ops_v0* ops;           /* no slot is NULL; only the host may call
                               `shutdown` and `get_extension` */
-  uint64_t capabilities;
+  uint64_t capabilities;             /* DEVRT_CAP_* */
   /* [any] Finds an extension of the next pair by name: returns its table, whose
    * functions take *self, or NULL. */
   const void* (*extension)(const struct devrt_next_v0* next, const char* name,
@@ -85,14 +85,17 @@ typedef struct devrt_layer_v0 {
 /* A layer's manifest is a devrt_manifest_v0 with this magic and the layer's
  * name as `backend`; priority and capabilities are 0. */
 #define DEVRT_LAYER_MANIFEST_MAGIC "DEVRTLY"
+/* The names of the two symbols. */
 #define DEVRT_LAYER_MANIFEST_SYMBOL "devrt_layer_manifest_v0"
 #define DEVRT_LAYER_OPEN_SYMBOL "devrt_layer_open_v0"
 
+/* The type of devrt_layer_open_v0. */
 typedef devrt_status (*devrt_layer_open_fn_v0)(const devrt_host_v0* host,
                                                devrt_layer_v0* layer);
 
 /* The two symbols.  open is [load], with the rules for plugins. */
 extern DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_layer_manifest_v0;
+/* Fills `layer`; an error leaves it unchanged. */
 DEVRT_PLUGIN_EXPORT devrt_status devrt_layer_open_v0(const devrt_host_v0* host,
                                                      devrt_layer_v0* layer);
 

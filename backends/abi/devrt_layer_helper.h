@@ -73,6 +73,7 @@ enum class CallId : uint32_t {
   kCount
 };
 
+// The number of slots and functions.
 inline constexpr size_t kCallCount = static_cast<size_t>(CallId::kCount);
 
 inline constexpr const char* kCallNames[] = {
@@ -87,9 +88,11 @@ static_assert(sizeof kCallNames / sizeof kCallNames[0] == kCallCount);
 template <CallId kTheId, typename Table, auto kSlot>
 class Call {
  public:
+  // The slot, and its name in texts, "alloc" or "probe.spin":
   static constexpr CallId kId = kTheId;
   static constexpr const char* kName = kCallNames[static_cast<size_t>(kTheId)];
 
+  // For the helper's own code: the pair behind the layer.
   Call(void* self, const Table* table) : self_(self), table_(table) {}
 
   // noexcept, because table functions never throw: a tail call is then a jump.

@@ -69,6 +69,7 @@
 extern "C" {
 #endif
 
+/* The version of this ABI: the host refuses another major version. */
 #define DEVRT_ABI_MAJOR 0u
 #define DEVRT_ABI_MINOR 0u
 
@@ -79,6 +80,7 @@ extern "C" {
 #define DEVRT_HAS_FIELD(ptr, type, field) \
   ((ptr)->struct_size >= DEVRT_SIZE_THROUGH(type, field))
 
+/* Marks the symbols that a plugin or a layer exports. */
 #define DEVRT_PLUGIN_EXPORT __attribute__((visibility("default")))
 
 /* ---- Errors -------------------------------------------------------------- */
@@ -88,6 +90,7 @@ typedef struct devrt_error* devrt_status;
 
 /* Equal to absl::StatusCode; never renumbered. */
 typedef int32_t devrt_code;
+/* The codes; docs/reference/semantics.md 2.1 says what each one means. */
 #define DEVRT_OK ((devrt_code)0)
 #define DEVRT_CANCELLED ((devrt_code)1)
 #define DEVRT_UNKNOWN ((devrt_code)2)
@@ -135,12 +138,14 @@ typedef struct devrt_call_site_v0 {
 
 /* ---- Functions of the host ----------------------------------------------- */
 
+/* Levels of host->log, in ascending order. */
 #define DEVRT_LOG_DEBUG 0
 #define DEVRT_LOG_INFO 1
 #define DEVRT_LOG_WARNING 2
 #define DEVRT_LOG_ERROR 3
 
-/* Valid from devrt_plugin_open_v0 until the process ends. */
+/* The host's functions.  Valid from devrt_plugin_open_v0 until the process
+ * ends. */
 typedef struct devrt_host_v0 {
   uint32_t struct_size;
   uint32_t abi_minor; /* the highest minor version that the host knows */
@@ -206,13 +211,14 @@ typedef struct devrt_context {
 #define DEVRT_FAULT_SCOPE_DEVICE 0u    /* other devices keep working */
 #define DEVRT_FAULT_SCOPE_PROCESS 1u   /* all devices of the backend are lost */
 
+/* The properties of a device; device_props fills the struct. */
 typedef struct devrt_device_props_v0 {
   uint32_t struct_size;
   uint32_t ordinal;
-  char name[128];   /* "NVIDIA H200"; NUL-terminated */
-  char arch[32];    /* "sm_90", "gfx942", "mtia-sim" */
-  uint8_t uuid[16]; /* stable for one device; never all zero */
-  uint32_t pci_domain;
+  char name[128];      /* "NVIDIA H200"; NUL-terminated */
+  char arch[32];       /* "sm_90", "gfx942", "mtia-sim" */
+  uint8_t uuid[16];    /* stable for one device; never all zero */
+  uint32_t pci_domain; /* with bus and device: the place in the machine */
   uint32_t pci_bus;
   uint32_t pci_device;
   uint32_t compute_major; /* 0.0 if there is no such version */
@@ -225,13 +231,13 @@ typedef struct devrt_device_props_v0 {
   int32_t priority_least;   /* numerically greatest */
   int32_t priority_greatest;
   uint32_t queue_depth; /* operations a stream holds; 0: no limit (C6) */
-  uint32_t elapsed_resolution_ns;
-  uint32_t pageable_async; /* DEVRT_PAGEABLE_* */
-  uint32_t raw_free_syncs; /* 1: dealloc may wait for the device (C64) */
-  uint32_t fault_delivery; /* DEVRT_FAULT_DELIVERY_* */
-  uint32_t fault_scope;    /* DEVRT_FAULT_SCOPE_* */
-  uint32_t device_reset;   /* 1: simulator only (C72) */
-  uint32_t reserved0;      /* zero */
+  uint32_t elapsed_resolution_ns; /* of event_elapsed_ns */
+  uint32_t pageable_async;        /* DEVRT_PAGEABLE_* */
+  uint32_t raw_free_syncs;        /* 1: dealloc may wait for the device (C64) */
+  uint32_t fault_delivery;        /* DEVRT_FAULT_DELIVERY_* */
+  uint32_t fault_scope;           /* DEVRT_FAULT_SCOPE_* */
+  uint32_t device_reset;          /* 1: simulator only (C72) */
+  uint32_t reserved0;             /* zero */
 } devrt_device_props_v0;
 
 /* devrt_stream_desc_v0.kind */
@@ -242,10 +248,11 @@ typedef struct devrt_device_props_v0 {
 /* devrt_stream_desc_v0.flags */
 #define DEVRT_STREAM_BLOCKING 1u /* takes part in the legacy rule (C8) */
 
+/* What stream_create makes. */
 typedef struct devrt_stream_desc_v0 {
   uint32_t struct_size;
-  uint32_t kind;
-  uint32_t flags;
+  uint32_t kind;    /* DEVRT_STREAM_CREATE and so on */
+  uint32_t flags;   /* DEVRT_STREAM_BLOCKING or 0 */
   int32_t priority; /* lower is more urgent; clamped to the range (C22) */
   void* native;     /* the handle to adopt; NULL for the other kinds */
 } devrt_stream_desc_v0;
@@ -268,9 +275,10 @@ typedef struct devrt_stream_desc_v0 {
 #define DEVRT_POINTER_PINNED 2u
 #define DEVRT_POINTER_MANAGED 3u
 
+/* What pointer_info knows of a pointer. */
 typedef struct devrt_pointer_info_v0 {
   uint32_t struct_size;
-  uint32_t kind;
+  uint32_t kind;          /* DEVRT_POINTER_* */
   int32_t device;         /* -1 for UNREGISTERED */
   uint32_t host_readable; /* 1: the host may dereference the pointer */
   void* base;             /* of the allocation; NULL for UNREGISTERED */
@@ -278,9 +286,11 @@ typedef struct devrt_pointer_info_v0 {
   uint64_t allocation_id; /* never reused in the process; 0: unknown */
 } devrt_pointer_info_v0;
 
-/* ---- Functions of the plugin ----------------------------------------------
- * Pointers in signatures are non-NULL unless the text says otherwise.  A size
- * of 0 never reaches a plugin: the host handles it (C59, C102).             */
+/* ---- Functions of the plugin --------------------------------------------- */
+
+/* The table of a backend.  Pointers in signatures are non-NULL unless the text
+ * says otherwise.  A size of 0 never reaches a plugin: the host handles it
+ * (C59, C102). */
 typedef struct devrt_ops_v0 {
   uint32_t struct_size;
   uint32_t abi_minor;
@@ -290,8 +300,9 @@ typedef struct devrt_ops_v0 {
   /* [load, blocking] The last call.  No handle exists any more. */
   void (*shutdown)(void* self);
 
-  /* [any, callback] Creates no context; the count never changes.  UNAVAILABLE,
-   * with the reason, on a machine without the accelerator. */
+  /* [any, callback] Counts the devices; creates no context, and the count never
+   * changes.  UNAVAILABLE, with the reason, on a machine without the
+   * accelerator. */
   devrt_status (*device_count)(void* self, uint32_t* count);
   /* [any, callback] Fills at most props->struct_size bytes and keeps
    * struct_size; creates no context. */
@@ -301,12 +312,13 @@ typedef struct devrt_ops_v0 {
   devrt_status (*mem_info)(void* self, uint32_t device, uint64_t* free_bytes,
                            uint64_t* total_bytes);
 
-  /* [any] `alignment` is a power of two; 0 is the device's own alignment.
-   * RESOURCE_EXHAUSTED, without a change, if there is not enough memory. */
+  /* [any] Allocates `size` bytes.  `alignment` is a power of two; 0 is the
+   * device's own alignment.  RESOURCE_EXHAUSTED, without a change, if there is
+   * not enough memory. */
   devrt_status (*alloc)(void* self, uint32_t device, uint64_t size,
                         uint64_t alignment, void** ptr);
-  /* [any, blocking if raw_free_syncs] `size` is the size passed to alloc.  All
-   * uses of the block are complete. */
+  /* [any, blocking if raw_free_syncs] Frees a block; `size` is that of alloc.
+   * All uses of the block are complete. */
   devrt_status (*dealloc)(void* self, uint32_t device, void* ptr,
                           uint64_t size);
 
@@ -333,7 +345,7 @@ typedef struct devrt_ops_v0 {
   devrt_status (*stream_wait_event)(void* self, devrt_stream stream,
                                     devrt_event event);
 
-  /* [any] `flags` is a set of DEVRT_EVENT_*. */
+  /* [any] Makes an event; `flags` is a set of DEVRT_EVENT_*. */
   devrt_status (*event_create)(void* self, uint32_t device, uint32_t flags,
                                devrt_event* event);
   /* [any] Returns at once; waits that were issued still hold (C34). */
@@ -400,7 +412,7 @@ typedef struct devrt_ops_v0 {
   /* [any] Page-locked host memory; pointer_info reports `device` for it. */
   devrt_status (*host_alloc)(void* self, uint32_t device, uint64_t size,
                              uint64_t alignment, void** ptr);
-  /* [any, blocking if raw_free_syncs] */
+  /* [any, blocking if raw_free_syncs] Frees memory of host_alloc. */
   devrt_status (*host_dealloc)(void* self, void* ptr, uint64_t size);
   /* [any] ALREADY_EXISTS if the range overlaps a registered one (C70). */
   devrt_status (*host_register)(void* self, uint32_t device, void* ptr,
@@ -409,12 +421,13 @@ typedef struct devrt_ops_v0 {
    * there; INVALID_ARGUMENT for a pointer into a range. */
   devrt_status (*host_unregister)(void* self, void* ptr);
 
-  /* [any, callback] A host pointer is never an error (C71). */
+  /* [any, callback] Finds the memory around `ptr`.  A host pointer is never an
+   * error (C71). */
   devrt_status (*pointer_info)(void* self, const void* ptr,
                                devrt_pointer_info_v0* info);
 
-  /* [any] Stream-ordered; works without peer access (C57, C58).  `stream`
-   * belongs to either device. */
+  /* [any] Copies between two devices, stream-ordered; works without peer access
+   * (C57, C58).  `stream` belongs to either device. */
   devrt_status (*copy_peer_async)(void* self, devrt_stream stream, void* dst,
                                   uint32_t dst_device, const void* src,
                                   uint32_t src_device, uint64_t size);
@@ -422,8 +435,10 @@ typedef struct devrt_ops_v0 {
    * `peer`. */
   devrt_status (*peer_can_access)(void* self, uint32_t device, uint32_t peer,
                                   uint32_t* can);
-  /* [any] One direction; present and later allocations (C75-C77). */
+  /* [any] Lets kernels of `device` use memory of `peer`: one direction, present
+   * and later allocations (C75-C77). */
   devrt_status (*peer_enable)(void* self, uint32_t device, uint32_t peer);
+  /* [any] Ends the access of peer_enable. */
   devrt_status (*peer_disable)(void* self, uint32_t device, uint32_t peer);
 
   /* [any] An extension table by name ("acme.collectives/1"), or NULL.  The
@@ -441,21 +456,22 @@ typedef struct devrt_ops_v0 {
 typedef struct devrt_backend_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
-  void* self;
+  void* self;              /* first argument of the functions in `ops` */
   const devrt_ops_v0* ops; /* valid until shutdown has returned */
   /* DEVRT_CAP_*, a subset of the manifest's bits.  The host ignores unknown
    * bits, which a newer plugin may set. */
   uint64_t capabilities;
 } devrt_backend_v0;
 
-/* Read from the file without running code: in .rodata, exported, and without
- * relocations. */
+/* The first bytes of a manifest, which is read from the file without running
+ * code: in .rodata, exported, and without relocations. */
 #define DEVRT_MANIFEST_MAGIC "DEVRTPL"
+/* What a plugin says of itself; texts end with NUL. */
 typedef struct devrt_manifest_v0 {
   char magic[8]; /* DEVRT_MANIFEST_MAGIC */
   uint32_t struct_size;
-  uint32_t abi_major;
-  uint32_t abi_minor;
+  uint32_t abi_major;    /* DEVRT_ABI_MAJOR */
+  uint32_t abi_minor;    /* DEVRT_ABI_MINOR */
   uint32_t priority;     /* lower comes first and is the default; 0: 100 */
   uint64_t capabilities; /* DEVRT_CAP_* that open may claim */
   char backend[32];      /* "mtia": [a-z][a-z0-9_]*, NUL-terminated */
@@ -463,15 +479,18 @@ typedef struct devrt_manifest_v0 {
   char version[32];
 } devrt_manifest_v0;
 
+/* The names of the two symbols. */
 #define DEVRT_PLUGIN_MANIFEST_SYMBOL "devrt_plugin_manifest_v0"
 #define DEVRT_PLUGIN_OPEN_SYMBOL "devrt_plugin_open_v0"
 
+/* The type of devrt_plugin_open_v0. */
 typedef devrt_status (*devrt_plugin_open_fn_v0)(const devrt_host_v0* host,
                                                 devrt_backend_v0* backend);
 
 /* The two symbols.  open is [load]: it touches no device and starts no thread.
  * Without the accelerator it returns an error and never crashes. */
 extern DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_plugin_manifest_v0;
+/* Opens the backend: fills `backend`; an error leaves it unchanged. */
 DEVRT_PLUGIN_EXPORT devrt_status
 devrt_plugin_open_v0(const devrt_host_v0* host, devrt_backend_v0* backend);
 

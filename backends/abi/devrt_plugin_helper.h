@@ -155,6 +155,7 @@
 //
 // Beginning.  devrt_plugin_open_v0 makes the object with the first of these
 // that the class has:
+//
 //   class Tiny {
 //    public:
 //     static std::unique_ptr<Tiny> Open(const devrt_host_v0* host,
@@ -171,6 +172,7 @@
 //
 // Extension tables.  Give the class a member function get_extension, and make
 // the table's functions with Thunk, which also stops exceptions:
+//
 //   const void* get_extension(const char* name) {
 //     static constexpr devrt_launch_v0 kLaunch = {
 //         sizeof(devrt_launch_v0), 0, devrt::plugin::Thunk<&Tiny::launch>};
@@ -187,6 +189,7 @@
 // -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL and a version script that exports
 // only the two symbols.  To link the source into a program instead, compile it
 // with -DDEVRT_STATIC_PLUGIN_NAME=tiny; the program then has
+//
 //   DEVRT_STATIC_PLUGIN(tiny);
 //
 //   absl::Status AddTiny() {
@@ -236,6 +239,7 @@ constexpr devrt_ops_v0 MakeOps() {
   ops.shutdown = &internal::Shutdown<T>;
   return ops;
 }
+// The table of T, once in a program.
 template <class T>
 inline constexpr devrt_ops_v0 kOps = MakeOps<T>();
 

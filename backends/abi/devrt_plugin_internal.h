@@ -2,7 +2,7 @@
 //
 // Implementation of devrt_plugin_helper.h, which plugins include instead: finds
 // a class's member functions, wraps each as a C function, and stops exceptions.
-// Plugins must not use the names in this file.
+// Not for programs or plugins: they must not use the names in this file.
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_INTERNAL_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_PLUGIN_INTERNAL_H_
 

@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_PROBE_EXTENSION "devrt.probe/0"
 
 /* The `form` of devrt_probe_v0.fault. */
@@ -24,6 +25,7 @@ extern "C" {
 /* A flag that kernels wait for; starts cleared. */
 typedef struct devrt_probe_flag* devrt_flag;
 
+/* The functions of the extension. */
 typedef struct devrt_probe_v0 {
   uint32_t struct_size;
   uint32_t reserved0;

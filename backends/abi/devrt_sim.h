@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_SIM_EXTENSION "devrt.sim/1"
 
 /* devrt_sim_op_v1.engine */
@@ -44,18 +45,18 @@ extern "C" {
 typedef struct devrt_sim_op_v1 {
   uint32_t struct_size;
   uint32_t device;
-  uint64_t stream; /* number of the stream, unique in the machine */
-  uint64_t seq;    /* number of the operation in its stream, from 1 */
-  uint32_t kind;   /* DEVRT_SIM_OP_* */
-  uint32_t engine; /* DEVRT_SIM_ENGINE_* */
-  uint32_t state;  /* DEVRT_SIM_* */
-  uint32_t thread; /* number of the host thread that submitted it */
-  uint64_t bytes;  /* of copies, fills, allocations and frees */
-  uint64_t submit_ns;
-  uint64_t begin_ns; /* 0 before the operation begins */
-  uint64_t end_ns;   /* 0 before the operation ends */
+  uint64_t stream;    /* number of the stream, unique in the machine */
+  uint64_t seq;       /* number of the operation in its stream, from 1 */
+  uint32_t kind;      /* DEVRT_SIM_OP_* */
+  uint32_t engine;    /* DEVRT_SIM_ENGINE_* */
+  uint32_t state;     /* DEVRT_SIM_* */
+  uint32_t thread;    /* number of the host thread that submitted it */
+  uint64_t bytes;     /* of copies, fills, allocations and frees */
+  uint64_t submit_ns; /* of now_ns, as the next two */
+  uint64_t begin_ns;  /* 0 before the operation begins */
+  uint64_t end_ns;    /* 0 before the operation ends */
   int32_t line;
-  uint32_t dep_count;
+  uint32_t dep_count;         /* of dep_stream and dep_seq */
   const char* name;           /* "copy H2D", "scale" */
   const char* file;           /* or NULL */
   const uint64_t* dep_stream; /* {stream, seq} of operations it waited for */
@@ -70,10 +71,11 @@ typedef struct devrt_sim_op_v1 {
 #define DEVRT_SIM_FAULT_KERNEL 1u /* an operation faults at its end */
 #define DEVRT_SIM_FAULT_LOST 2u   /* the device is lost at once */
 
+/* A fault to inject. */
 typedef struct devrt_sim_fault_v1 {
   uint32_t struct_size;
-  uint32_t kind;
-  uint32_t device;
+  uint32_t kind;       /* DEVRT_SIM_FAULT_* */
+  uint32_t device;     /* ordinal */
   uint32_t nth;        /* 1: the next matching call or operation */
   int32_t native_code; /* CUDA's number: 2, 46, 214, 700, 710, 719 ... */
   uint32_t reserved0;
@@ -81,6 +83,7 @@ typedef struct devrt_sim_fault_v1 {
                        KERNEL: name of the operation; NULL: any */
 } devrt_sim_fault_v1;
 
+/* Counters of the simulated machine. */
 typedef struct devrt_sim_stats_v1 {
   uint32_t struct_size;
   uint32_t threads;      /* host threads that joined the machine */
@@ -97,6 +100,7 @@ typedef struct devrt_sim_stats_v1 {
   uint64_t kernels_run;
 } devrt_sim_stats_v1;
 
+/* The functions of the extension. */
 typedef struct devrt_sim_v1 {
   uint32_t struct_size;
   uint32_t reserved0;
@@ -130,15 +134,16 @@ typedef struct devrt_sim_v1 {
   devrt_status (*timeline)(void* self,
                            void (*visit)(void* arg, const devrt_sim_op_v1* op),
                            void* arg);
-  /* [any, callback] */
+  /* [any, callback] Fills at most stats->struct_size bytes. */
   devrt_status (*stats)(void* self, devrt_sim_stats_v1* stats);
   /* [any] The last deadlock report, empty if none; buffer of `config`. */
   devrt_status (*deadlock_report)(void* self, char* buffer, uint64_t capacity,
                                   uint64_t* size);
-  /* [any] Copies bytes from or to device memory at once, without stream order
-   * and without regard to pending work.  For final comparisons in tests. */
+  /* [any] Copies bytes from device memory at once, without stream order and
+   * without regard to pending work.  For final comparisons in tests. */
   devrt_status (*peek)(void* self, const void* device_ptr, void* host,
                        uint64_t size);
+  /* [any] Copies bytes to device memory as peek does. */
   devrt_status (*poke)(void* self, void* device_ptr, const void* host,
                        uint64_t size);
   /* [any] For a tracer; independent of timeline and timeline_enable.  Visits

@@ -15,8 +15,10 @@
 extern "C" {
 #endif
 
+/* The name for host->get_extension. */
 #define DEVRT_STREAM_NUMBER_EXTENSION "devrt.stream_number/0"
 
+/* The function of the extension. */
 typedef struct devrt_stream_number_v0 {
   uint32_t struct_size;
   uint32_t reserved0;

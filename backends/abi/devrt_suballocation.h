@@ -28,8 +28,10 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_SUBALLOCATION_EXTENSION "devrt.suballocation/0"
 
+/* The functions of the extension. */
 typedef struct devrt_suballocation_v0 {
   uint32_t struct_size;
   uint32_t reserved0;

@@ -48,9 +48,11 @@
 extern "C" {
 #endif
 
+/* The names for get_extension. */
 #define DEVRT_ELEMENTWISE_EXTENSION "devrt.elementwise/0"
 #define DEVRT_REDUCE_EXTENSION "devrt.reduce/0"
 
+/* The most axes of a tensor. */
 #define DEVRT_MAX_DIMS 32u
 
 /* A dtype is DLPack's (code, bits): code << 8 | bits. */
@@ -73,9 +75,10 @@ extern "C" {
 #define DEVRT_FLOAT8_E4M3FN DEVRT_DTYPE(10, 8) /* only fill and COPY */
 #define DEVRT_FLOAT8_E5M2 DEVRT_DTYPE(12, 8)   /* only fill and COPY */
 
-/* Has no struct_size and never grows, so that arrays of it are possible. */
+/* A strided tensor.  Has no struct_size and never grows, so that arrays of it
+ * are possible. */
 typedef struct devrt_tensor_v0 {
-  void* data;
+  void* data;             /* the element whose indices are 0 */
   const int64_t* shape;   /* ndim extents; NULL allowed when ndim is 0 */
   const int64_t* strides; /* ndim strides in bytes; NULL: C-contiguous */
   uint32_t ndim;          /* 0 to DEVRT_MAX_DIMS */
@@ -107,6 +110,7 @@ typedef struct devrt_tensor_v0 {
  * and keeps their bits. */
 #define DEVRT_OP_WHERE 32u
 
+/* The functions of devrt.elementwise/0. */
 typedef struct devrt_elementwise_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
@@ -138,9 +142,11 @@ typedef struct devrt_elementwise_v0 {
 #define DEVRT_REDUCE_ANY 4u /* empty: false */
 #define DEVRT_REDUCE_ALL 5u /* empty: true */
 
+/* The functions of devrt.reduce/0. */
 typedef struct devrt_reduce_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
+  /* [any] 1 if `op` reduces `in_dtype` to `out_dtype`. */
   devrt_status (*supports)(void* self, uint32_t op, uint32_t in_dtype,
                            uint32_t out_dtype, uint32_t* yes);
   /* [any] Reduces `in` over the axes whose bit is set in `axes`.  `out` has

@@ -43,11 +43,13 @@
 extern "C" {
 #endif
 
+/* The name for get_extension. */
 #define DEVRT_VIRTUAL_MEMORY_EXTENSION "devrt.virtual_memory/0"
 
 /* Memory of a device without an address; never NULL when valid. */
 typedef struct devrt_chunk_impl* devrt_chunk;
 
+/* What a device allows. */
 typedef struct devrt_virtual_memory_info_v0 {
   uint32_t struct_size;
   uint32_t reserved0;
@@ -55,6 +57,7 @@ typedef struct devrt_virtual_memory_info_v0 {
   uint64_t address_space; /* bytes that can be reserved in all; 0: unknown */
 } devrt_virtual_memory_info_v0;
 
+/* The functions of the extension. */
 typedef struct devrt_virtual_memory_v0 {
   uint32_t struct_size;
   uint32_t reserved0;

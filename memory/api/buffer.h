@@ -32,6 +32,7 @@
 
 namespace devrt {
 
+// A block of device memory, which the Buffer frees at its end.
 class DEVRT_EXPORT Buffer {
  public:
   // Allocates from the resource of the stream's device.  Errors: those of
@@ -48,6 +49,7 @@ class DEVRT_EXPORT Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer() { Reset(); }
 
+  // The device's address of the block; null for zero bytes.
   void* data() const { return data_; }
   uint64_t size() const { return size_; }  // that was asked for
   // The stream in whose order the block will be freed; empty if there is none.

@@ -14,6 +14,7 @@
 // Several streams.  A block belongs to the stream that it was allocated on.
 // Work of another stream waits for that stream first: earlier work there may
 // still use the memory.
+//
 // devrt must know of work on other streams before the block is used again:
 //
 //   devrt's own operations   devrt notes CopyAsync, FillAsync and Launch with
@@ -130,20 +131,25 @@ DEVRT_EXPORT absl::Status SetMemoryFraction(Device device, double fraction);
 // Returns the value that was set last, unchanged.
 DEVRT_EXPORT double GetMemoryFraction(Device device);
 
-// devrt calls the callbacks when no cached block fits a request, before it asks
-// the driver for memory (docs/reference/semantics.md 2.6).  A callback frees
-// what the program can spare, and returns true if the cache is to be searched
-// again.  Callbacks run in the order of their registration, on the requesting
-// thread, with no lock held.  A callback frees memory, and should allocate
-// none: inside it a request that a free block of the stream's cache serves
-// succeeds, and every other one is FAILED_PRECONDITION.  devrt does not copy
-// the function.  If a callback throws, the request fails with INTERNAL, which
-// names the id, and later callbacks do not run.  In a forked child none runs,
-// and the id is 0.
-//   INVALID_ARGUMENT  the callback is empty
+// A function that frees what the program can spare.  `bytes` is the size of the
+// request that finds no room.  Returns true if the cache is to be searched
+// again.
 using OutOfMemoryCallback = std::function<bool(Device device, uint64_t bytes)>;
+// devrt calls the callbacks when no cached block fits a request, before it asks
+// the driver for memory (docs/reference/semantics.md 2.6).  They run in the
+// order of their registration, on the requesting thread, with no lock held.
+//
+// A callback frees memory, and should allocate none: inside it a request that a
+// free block of the stream's cache serves succeeds, and every other one is
+// FAILED_PRECONDITION.  devrt does not copy the function.  If a callback
+// throws, the request fails with INTERNAL, which names the id, and later
+// callbacks do not run.
+//
+// Returns the id of the callback; 0 in a forked child, where no callback runs.
+//   INVALID_ARGUMENT  the callback is empty
 DEVRT_EXPORT absl::StatusOr<uint64_t> AddOutOfMemoryCallback(
     OutOfMemoryCallback callback);
+// Ends the callback that has this id.
 DEVRT_EXPORT void RemoveOutOfMemoryCallback(uint64_t id);
 
 // Returns a text for people: for the device and for each stream, the bytes that

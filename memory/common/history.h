@@ -40,6 +40,7 @@
 
 namespace devrt {
 
+// How much a history keeps.
 struct HistoryOptions {
   uint64_t events = 100'000;  // the last ones are kept
   bool stacks = false;        // record addresses of up to 32 frames
@@ -50,6 +51,7 @@ struct HistoryOptions {
 DEVRT_EXPORT absl::Status RecordMemoryHistory(
     Device device, std::optional<HistoryOptions> options);
 
+// What an event of the history tells of.
 enum class MemoryAction : uint32_t {
   kAlloc = 0,          // a program got a block
   kFreeRequested = 1,  // FreeMemory
@@ -70,18 +72,21 @@ struct MemorySite {
   int64_t line = 0;
   std::vector<uint64_t> frames;  // innermost first, if stacks were taken
 };
+// The index for an unknown place.
 inline constexpr uint32_t kNoMemorySite = UINT32_MAX;
 
+// One event of the history.
 struct MemoryEvent {
   MemoryAction action = MemoryAction::kAlloc;
-  uint64_t number = 0;  // counts the events of the device in their order
-  uint64_t address = 0;
+  uint64_t number = 0;   // counts the events of the device in their order
+  uint64_t address = 0;  // of the block or the segment
   uint64_t bytes = 0;
   uint64_t stream = 0;            // its id (C100)
   int64_t time_us = 0;            // since the epoch
   uint32_t site = kNoMemorySite;  // index into MemorySnapshot::sites
 };
 
+// Who may use a block.
 enum class BlockState : uint32_t {
   kFree = 0,      // "inactive"
   kLive = 1,      // "active_allocated"
@@ -91,6 +96,7 @@ enum class BlockState : uint32_t {
 // The words in the comments above.
 DEVRT_EXPORT const char* ToString(BlockState state);
 
+// A block of a segment; its sizes are bytes.
 struct BlockSnapshot {
   uint64_t address = 0;
   uint64_t size = 0;
@@ -101,27 +107,30 @@ struct BlockSnapshot {
   uint32_t site = kNoMemorySite;          // of the allocation
 };
 
+// Memory from the driver, cut into blocks; its size is in bytes.
 struct SegmentSnapshot {
   uint64_t address = 0;
   uint64_t size = 0;  // the sum of its blocks, without unmapped ones
   uint64_t stream = 0;
-  bool large = false;
-  bool expandable = false;
+  bool large = false;                 // of the large pool
+  bool expandable = false;            // has more addresses than memory
   std::vector<BlockSnapshot> blocks;  // by address, without gaps
 };
 
+// The memory of a device at one moment.
 struct MemorySnapshot {
-  std::string device;  // "cuda:0"
-  uint64_t total_memory = 0;
+  std::string device;                     // "cuda:0"
+  uint64_t total_memory = 0;              // bytes of the device
   std::vector<SegmentSnapshot> segments;  // by address
-  std::vector<MemorySite> sites;
-  std::vector<MemoryEvent> events;  // oldest first
-  MemoryStatistics statistics;      // at the moment of the snapshot
+  std::vector<MemorySite> sites;          // those that blocks and events name
+  std::vector<MemoryEvent> events;        // oldest first
+  MemoryStatistics statistics;            // at the moment of the snapshot
 };
 
+// The segments, blocks and history of the device's caching allocator.
 DEVRT_EXPORT absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device);
 
-// JSON in the schema "devrt.memory/1".
+// A snapshot as JSON, in the schema "devrt.memory/1":
 DEVRT_EXPORT absl::StatusOr<std::string> MemorySnapshotJson(Device device);
 DEVRT_EXPORT std::string ToJson(const MemorySnapshot& snapshot);
 

@@ -12,13 +12,15 @@
 
 namespace devrt {
 
+// What DoAllocate gets: which memory, and for which stream.
 struct MemoryRequest {
-  StreamRef stream;
+  StreamRef stream;    // of the resource's device
   uint64_t bytes;      // > 0, < 2^60
   uint64_t alignment;  // a power of two, or 0 for properties().alignment
   CallSite site;
 };
 
+// What DoDeallocate gets: a block, and the stream in whose order it is free.
 struct MemoryReturn {
   void* pointer;     // from Allocate; never null
   uint64_t bytes;    // that the caller asked for

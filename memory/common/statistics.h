@@ -42,9 +42,10 @@
 
 namespace devrt {
 
+// A figure and its history: of objects, or of bytes where the name says so.
 struct Stat {
   int64_t current = 0;
-  int64_t peak = 0;
+  int64_t peak = 0;       // since the last reset
   int64_t allocated = 0;  // sum of all increases
   int64_t freed = 0;      // sum of all decreases
 };
@@ -56,20 +57,21 @@ struct PoolStat {
   Stat large_pool;
 };
 
+// What the caching allocator of a device counts.
 struct MemoryStatistics {
-  PoolStat allocation;      // blocks that a program holds
-  PoolStat segment;         // pieces from the driver
-  PoolStat active;          // `allocation`, and freed blocks still in use
-  PoolStat inactive_split;  // free parts of segments that are in use
-  PoolStat allocated_bytes;
-  PoolStat reserved_bytes;
-  PoolStat active_bytes;
-  PoolStat inactive_split_bytes;
-  PoolStat requested_bytes;   // before rounding
-  Stat oversize_allocations;  // above max_split_size
-  Stat oversize_segments;
+  PoolStat allocation;            // blocks that a program holds
+  PoolStat segment;               // pieces from the driver
+  PoolStat active;                // `allocation`, and freed blocks still in use
+  PoolStat inactive_split;        // free parts of segments that are in use
+  PoolStat allocated_bytes;       // of `allocation`
+  PoolStat reserved_bytes;        // of `segment`
+  PoolStat active_bytes;          // of `active`
+  PoolStat inactive_split_bytes;  // of `inactive_split`
+  PoolStat requested_bytes;       // before rounding
+  Stat oversize_allocations;      // above max_split_size
+  Stat oversize_segments;         // for such allocations
   int64_t num_alloc_retries = 0;  // requests that emptied the cache
-  int64_t num_ooms = 0;
+  int64_t num_ooms = 0;           // requests that failed
   // How often a request waited for freed blocks (docs/reference/semantics.md
   // 2.6).
   int64_t num_sync_all_streams = 0;
@@ -89,28 +91,33 @@ struct DurationStat {
 
 // The pinned memory of a backend.
 struct PinnedStatistics {
-  Stat allocations;      // blocks from the driver, in use or cached
-  Stat active_requests;  // blocks in use, and freed blocks still in use
-  Stat allocated_bytes;
-  Stat active_bytes;
-  int64_t num_host_alloc = 0;
-  int64_t num_host_free = 0;
+  Stat allocations;            // blocks from the driver, in use or cached
+  Stat active_requests;        // blocks in use, and freed blocks still in use
+  Stat allocated_bytes;        // of `allocations`
+  Stat active_bytes;           // of `active_requests`
+  int64_t num_host_alloc = 0;  // blocks taken from the driver
+  int64_t num_host_free = 0;   // blocks given back to it
   DurationStat host_alloc_time;
   DurationStat host_free_time;
 };
 
+// The statistics of the device's caching allocator.
 DEVRT_EXPORT MemoryStatistics GetMemoryStatistics(Device device);
+// Sets each peak to the current value.
 DEVRT_EXPORT void ResetPeakMemoryStatistics(Device device);
+// Sets freed to 0, allocated to current, and the plain counters to 0.
 DEVRT_EXPORT void ResetAccumulatedMemoryStatistics(Device device);
 
+// The statistics of the backend's cache of pinned memory.
 DEVRT_EXPORT PinnedStatistics GetPinnedStatistics(Backend backend);
+// As the functions for devices:
 DEVRT_EXPORT void ResetPeakPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetAccumulatedPinnedStatistics(Backend backend);
 
-// The names of docs/reference/semantics.md 3.3, such as
-// "active_bytes.all.current", in alphabetical order: 122 for a device, 28 for
-// pinned memory.
+// Figures by the names of docs/reference/semantics.md 3.3, such as
+// "active_bytes.all.current", in alphabetical order.
 using StatisticKeys = std::vector<std::pair<std::string, int64_t>>;
+// All figures: 122 of a device, 28 of pinned memory.
 DEVRT_EXPORT StatisticKeys ToKeys(const MemoryStatistics& statistics);
 DEVRT_EXPORT StatisticKeys ToKeys(const PinnedStatistics& statistics);
 

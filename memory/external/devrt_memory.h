@@ -18,16 +18,20 @@
  * adopted stream does not make Shutdown fail.  Before you destroy a native
  * stream, call devrt_memory_stream_ends_v0: the driver gives the handle to the
  * next stream, and work of the old one is not ordered before work of the new
- * one (F20).  Until that call devrt may query the stream and record events on
- * it; afterwards devrt still finds out when work that was submitted before is
- * over.
+ * one (F20).
+ *
+ * Until that call devrt may query the stream and record events on it;
+ * afterwards devrt still finds out when work that was submitted before is over.
  *
  * Captures.  A graph keeps the addresses of the memory that its capture used.
  * So a block belongs to a capture if it was allocated or freed on a stream
- * while that was captured, or was recorded as used by such a stream.  A free of
- * such a block is only noted; the memory goes back when no graph of the capture
- * is left.  Until then the block may serve later requests of its stream in the
- * capture, if it was allocated in the capture and no other stream has used it.
+ * while that was captured, or was recorded as used by such a stream.
+ *
+ * A free of such a block is only noted; the memory goes back when no graph of
+ * the capture is left.  Until then the block may serve later requests of its
+ * stream in the capture, if it was allocated in the capture and no other stream
+ * has used it.
+ *
  * devrt asks the driver for no memory for a stream that is captured: if the
  * cache has none, the request fails with FAILED_PRECONDITION.  A pool (below)
  * has memory for such streams.
@@ -54,8 +58,11 @@
 extern "C" {
 #endif
 
+/* Marks the functions that libdevrt exports. */
 #define DEVRT_MEMORY_EXPORT __attribute__((visibility("default")))
 
+/* What a device's allocator counts, as GetMemoryStatistics in statistics.h
+ * does: the sum of both pools, and peaks since the last reset. */
 typedef struct devrt_memory_stats_v0 {
   uint32_t struct_size; /* set by the caller; no byte behind is written */
   uint32_t reserved0;
@@ -66,12 +73,13 @@ typedef struct devrt_memory_stats_v0 {
   int64_t reserved_bytes;
   int64_t reserved_bytes_peak;
   int64_t requested_bytes;
-  int64_t allocations; /* alive */
-  int64_t alloc_retries;
-  int64_t ooms;
+  int64_t allocations;   /* alive */
+  int64_t alloc_retries; /* requests that emptied the cache */
+  int64_t ooms;          /* requests that failed */
 } devrt_memory_stats_v0;
 
-/* Zero bytes give NULL and success.  RESOURCE_EXHAUSTED (8): no room. */
+/* Sets *ptr to `size` bytes of memory of `device` ("cuda:0") for `stream`.
+ * Zero bytes give NULL and success.  RESOURCE_EXHAUSTED (8): no room. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_alloc_v0(const char* device,
                                                   uint64_t size, void* stream,
                                                   void** ptr);
@@ -85,9 +93,10 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_free_on_v0(void* ptr, void* stream);
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_record_stream_v0(const void* ptr,
                                                           const char* device,
                                                           void* stream);
-/* To be called before a native stream is destroyed. */
+/* Says that the program is about to destroy a native stream of `device`. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_stream_ends_v0(const char* device,
                                                         void* stream);
+/* Gives the device's cached memory without a live block back to the driver. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_empty_cache_v0(const char* device);
 /* Sets the part of the device's memory that this process may take, 0 to 1. */
 DEVRT_MEMORY_EXPORT int32_t devrt_memory_set_fraction_v0(const char* device,
@@ -123,6 +132,7 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_base_v0(const void* ptr, void** base,
  * other block: if a stream of the capture is recorded as a user, or frees the
  * block, the block is kept until the last graph of the capture ends. */
 typedef struct devrt_memory_pool_v0 devrt_memory_pool_v0;
+/* Makes a pool for `device` ("cuda:0"), which the caller releases. */
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_pool_create_v0(const char* device, devrt_memory_pool_v0** pool);
 /* Allocates from the pool; see devrt_memory_alloc_v0. */
@@ -132,6 +142,7 @@ DEVRT_MEMORY_EXPORT int32_t devrt_memory_pool_alloc_v0(
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_pool_release_v0(devrt_memory_pool_v0* pool);
 
+/* Fills at most stats->struct_size bytes, which the caller has set. */
 DEVRT_MEMORY_EXPORT int32_t
 devrt_memory_stats_read_v0(const char* device, devrt_memory_stats_v0* stats);
 /* Returns the text of the calling thread's last error; "" if there was none.

@@ -33,10 +33,13 @@
 //
 // Ownership: shared.  A resource outlives its blocks, and the upstream of a
 // resource outlives the resource.
+//
 // Threads: any, unless a resource says otherwise (properties().thread_safe);
 // ThreadSafeResource makes a resource that any thread may call.
+//
 // Exceptions: an exception that leaves a Do function becomes INTERNAL, and
 // std::bad_alloc becomes RESOURCE_EXHAUSTED.  No caller sees an exception.
+//
 // Errors: FAILED_PRECONDITION inside host functions (C42), after Shutdown and
 // in a forked child, where no lock is taken (C105).  INVALID_ARGUMENT for a
 // stream of another device, and for a pointer that is not a live block of this
@@ -60,26 +63,31 @@
 
 namespace devrt {
 
+// What a resource can do.
 struct MemoryProperties {
-  std::string name;         // "caching", "limit(caching)"; for messages
-  bool thread_safe = true;  // may be called from several threads at once
-  bool device_readable = true;
-  bool host_readable = false;
-  bool stream_ordered = true;  // false: Deallocate or its caller waits
-  bool tracks_uses = false;    // RecordUse works
+  std::string name;             // "caching", "limit(caching)"; for messages
+  bool thread_safe = true;      // may be called from several threads at once
+  bool device_readable = true;  // kernels can use the memory
+  bool host_readable = false;   // the host can use the memory
+  bool stream_ordered = true;   // false: Deallocate or its caller waits
+  bool tracks_uses = false;     // RecordUse works
   bool has_statistics = false;
   uint64_t alignment = 256;  // least alignment of a pointer; a power of two
 };
 
+// A source of memory of one device.
 class DEVRT_EXPORT MemoryResource
     : public std::enable_shared_from_this<MemoryResource> {
  public:
+  // A resource of memory of `device`.
   explicit MemoryResource(Device device) : device_(device) {}
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
   virtual ~MemoryResource();
 
+  // The device that the memory belongs to.
   Device device() const { return device_; }
+  // What the resource can do.
   virtual MemoryProperties properties() const = 0;
 
   // Returns null for zero bytes, and RESOURCE_EXHAUSTED for 2^60 bytes and more
@@ -115,13 +123,16 @@ class DEVRT_EXPORT MemoryResource
   }
 
  protected:
+  // The work of Allocate, whose arguments were checked.
   virtual absl::StatusOr<void*> DoAllocate(const MemoryRequest& request) = 0;
-  // A caller that cannot report an error logs it once.  The block counts as
-  // freed in either case.
+  // The work of Deallocate.  A caller that cannot report an error logs it once.
+  // The block counts as freed in either case.
   virtual absl::Status DoDeallocate(const MemoryReturn& block) = 0;
+  // The work of RecordUse and of Trim:
   virtual absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                                    CallSite site);
   virtual absl::Status DoTrim() { return absl::OkStatus(); }
+  // Returns true if `other` may take blocks of this resource back.
   virtual bool IsEqual(const MemoryResource& other) const {
     return this == &other;
   }

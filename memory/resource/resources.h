@@ -63,7 +63,7 @@ DEVRT_EXPORT std::shared_ptr<MemoryResource> PrivateCachingResource(
 // handle, which devrt has not adopted.  devrt calls the functions from any
 // thread; they must not call devrt.  `deallocate` cannot report an error.
 struct MemoryCallbacks {
-  void* context = nullptr;
+  void* context = nullptr;  // first argument of the functions
   // Returns null if there is no memory.
   void* (*allocate)(void* context, uint64_t bytes, int32_t device,
                     void* stream) = nullptr;
@@ -78,25 +78,29 @@ DEVRT_EXPORT absl::StatusOr<std::shared_ptr<MemoryResource>> CallbackResource(
 
 // ---- Adaptors ---------------------------------------------------------------
 
-// Logs one line for each call, or passes it to `sink`: the kind of call, bytes,
-// pointer, stream and result.  `sink` runs on the caller's thread.  devrt holds
-// no lock meanwhile, except that of a ThreadSafeResource in front of this one.
+// Receives a line of a LoggingResource, on the caller's thread.  devrt holds no
+// lock meanwhile, except that of a ThreadSafeResource in front of the resource.
 using MemorySink = std::function<void(std::string_view line)>;
+// Logs one line for each call, or passes it to `sink`: the kind of call, bytes,
+// pointer, stream and result.
 DEVRT_EXPORT std::shared_ptr<MemoryResource> LoggingResource(
     std::shared_ptr<MemoryResource> upstream, MemorySink sink = nullptr);
 
 // Counts allocations, bytes and failures.
 class DEVRT_EXPORT StatisticsResource : public MemoryResource {
  public:
+  // A resource that counts what passes to `upstream`.
   static std::shared_ptr<StatisticsResource> Make(
       std::shared_ptr<MemoryResource> upstream);
-  // `peak` is the true maximum of `current`.  All figures are 0 in a forked
-  // child.
+  // How many blocks and bytes are and were alive, and how many allocations
+  // failed.  `peak` is the true maximum of `current`.  In a forked child the
+  // figures are 0:
   virtual Stat allocations() const = 0;
   virtual Stat bytes() const = 0;
   virtual uint64_t failures() const = 0;
 
  protected:
+  // A resource of memory of a device.
   using MemoryResource::MemoryResource;
 };
 
@@ -105,12 +109,14 @@ class DEVRT_EXPORT StatisticsResource : public MemoryResource {
 DEVRT_EXPORT std::shared_ptr<MemoryResource> LimitResource(
     std::shared_ptr<MemoryResource> upstream, uint64_t bytes);
 
+// Which allocations of a FailureResource fail, and with which code.
 struct FailureInjection {
   uint64_t fail_at = 0;     // number of the one that fails, from 1; 0: none
   uint64_t fail_every = 0;  // each n-th allocation fails; 0: none
   uint64_t fail_above = 0;  // requests of more bytes fail; 0: none
   double probability = 0;   // that an allocation fails
   uint64_t seed = 1;        // of the random numbers for `probability`
+  // The code of these failures.
   absl::StatusCode code = absl::StatusCode::kResourceExhausted;
 };
 // Fails allocations as `when` says, without asking the upstream.  Frees do not

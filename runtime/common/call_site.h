@@ -9,10 +9,12 @@
 
 namespace devrt {
 
+// A line of the program.
 struct CallSite {
   const char* file = nullptr;  // static storage
   int line = 0;
 
+  // The line of the call; as a default argument, the caller's line.
   static constexpr CallSite Here(const char* file = __builtin_FILE(),
                                  int line = __builtin_LINE()) {
     return CallSite{file, line};

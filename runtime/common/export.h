@@ -14,7 +14,7 @@
 // all names outside that namespace, marked or not.  Templates and inline
 // functions need no mark.
 //
-// What it is not: the mark of plugins.  A plugin exports two C symbols, with
+// Not for programs, which need no mark.  A plugin exports two C symbols, with
 // DEVRT_PLUGIN_EXPORT of devrt/backends/abi/devrt_plugin.h.
 
 #ifndef DEVRT_RUNTIME_COMMON_EXPORT_H_

@@ -15,6 +15,7 @@
 
 namespace devrt {
 
+// How much a line matters, in ascending order; kOff writes no line.
 enum class LogLevel { kDebug = 0, kInfo, kWarning, kError, kOff };
 
 // Receives one line, without a newline.  devrt calls the sink from any thread,
@@ -23,8 +24,9 @@ enum class LogLevel { kDebug = 0, kInfo, kWarning, kError, kOff };
 using LogSink = void (*)(LogLevel level, const char* file, int line,
                          std::string_view text);
 
-// nullptr restores stderr.  Threads: any.
+// Sends later lines to `sink`; nullptr restores stderr.  Threads: any.
 DEVRT_EXPORT void SetLogSink(LogSink sink);
+// The lowest level that is written, for all threads:
 DEVRT_EXPORT void SetLogLevel(LogLevel level);
 DEVRT_EXPORT LogLevel GetLogLevel();
 
@@ -34,6 +36,7 @@ DEVRT_EXPORT void Log(LogLevel level, const char* file, int line,
 
 }  // namespace devrt
 
+// Log with the file and the line of the macro: DEVRT_LOG(kInfo, "ready").
 #define DEVRT_LOG(level, text) \
   ::devrt::Log(::devrt::LogLevel::level, __FILE__, __LINE__, (text))
 

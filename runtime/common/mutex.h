@@ -2,6 +2,8 @@
 //
 // std::mutex with Clang's thread-safety annotations.  Not absl::Mutex, because
 // ThreadSanitizer gives false reports for a prebuilt one.
+//
+// Not for programs: this is for the files of devrt.
 
 #ifndef DEVRT_RUNTIME_COMMON_MUTEX_H_
 #define DEVRT_RUNTIME_COMMON_MUTEX_H_

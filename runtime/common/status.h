@@ -35,15 +35,16 @@ inline std::string StatusText(const absl::Status& status) {
   return status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
+// The origin of an error.
 struct ErrorInfo {
-  std::string backend;      // "cuda"
-  int device = -1;          // ordinal of the device at fault; -1 if none
-  int64_t native_code = 0;  // the vendor's number
-  std::string native_name;  // "cudaErrorIllegalAddress"
-  std::string entry_point;  // the table slot or native call that failed
-  uint64_t native_stream = 0;
-  bool sticky = false;  // the device is lost for the rest of the process
-  bool async = false;   // earlier work caused the error, not the failed call
+  std::string backend;         // "cuda"
+  int device = -1;             // ordinal of the device at fault; -1 if none
+  int64_t native_code = 0;     // the vendor's number
+  std::string native_name;     // "cudaErrorIllegalAddress"
+  std::string entry_point;     // the table slot or native call that failed
+  uint64_t native_stream = 0;  // native handle; 0 if unknown
+  bool sticky = false;         // the device is lost for the rest of the process
+  bool async = false;  // earlier work caused the error, not the failed call
 };
 
 // The origin of an error; nullopt for OK, and for most errors of devrt itself.
@@ -58,13 +59,15 @@ struct OutOfMemoryInfo {
   uint64_t total = 0;      // bytes of the device
   uint64_t free = 0;       // bytes that the backend reported as free
   // The rest is set by a caching allocator; elsewhere segment is 0.
-  uint64_t segment = 0;    // bytes requested from the driver
-  uint64_t allowed = 0;    // to this process, by the memory fraction
-  uint64_t allocated = 0;  // in use by the program
-  uint64_t reserved_unallocated = 0;
+  uint64_t segment = 0;               // bytes requested from the driver
+  uint64_t allowed = 0;               // to this process, by the memory fraction
+  uint64_t allocated = 0;             // in use by the program
+  uint64_t reserved_unallocated = 0;  // in the cache
 };
+// The details of `status`; nullopt for other errors.
 DEVRT_EXPORT std::optional<OutOfMemoryInfo> GetOutOfMemoryInfo(
     const absl::Status& status);
+// Attaches `info` to `*status`; replaces details that are there.
 DEVRT_EXPORT void SetOutOfMemoryInfo(absl::Status* status,
                                      const OutOfMemoryInfo& info);
 

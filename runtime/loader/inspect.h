@@ -36,7 +36,7 @@ struct PluginManifest {
   uint32_t struct_size = 0;
   uint32_t abi_major = 0;
   uint32_t abi_minor = 0;
-  uint32_t priority = 0;
+  uint32_t priority = 0;      // lower comes first
   uint64_t capabilities = 0;  // DEVRT_CAP_* bits that open may claim
   std::string backend;        // in a layer: the name of the layer
   std::string vendor;
@@ -49,6 +49,7 @@ DEVRT_EXPORT std::string CapabilityNames(uint64_t capabilities);
 
 // One condition for loading a file.
 struct PluginRule {
+  // What the inspection says of one condition.
   enum class Verdict {
     kMet,
     kBroken,
@@ -72,6 +73,7 @@ struct BundledLibrary {
   std::string path;  // symbolic links resolved
 };
 
+// What InspectPlugin found in a file.
 struct PluginReport {
   std::string kind;       // "layer", or "plugin" for every other file
   std::string path;       // as passed by the caller

@@ -89,6 +89,7 @@ DEVRT_EXPORT absl::Status UnregisterHost(Device device, void* pointer,
 
 // ---- Properties of a pointer ----------------------------------------------
 
+// What kind of memory a pointer leads to.
 enum class PointerKind : uint32_t {
   kUnregistered = 0,  // plain host memory, null, or freed
   kDevice = 1,
@@ -99,13 +100,14 @@ enum class PointerKind : uint32_t {
 // "unregistered", "device", "pinned", "managed".
 DEVRT_EXPORT const char* ToString(PointerKind kind);
 
+// What devrt and the backends know of a pointer.
 struct PointerInfo {
   PointerKind kind = PointerKind::kUnregistered;
   std::optional<Device> device;  // nullopt if unregistered
   const void* base = nullptr;    // of the block
   uint64_t size = 0;             // of the block, in bytes as requested
   uint64_t id = 0;  // of the block, never reused; 0 if devrt did not make it
-  bool host_readable = true;
+  bool host_readable = true;  // the host may use the pointer
 };
 
 // The block that contains `pointer`.  devrt knows its own blocks, and asks

@@ -34,10 +34,12 @@
 // the file and every directory and link on its path, and nobody else can write
 // there.  Two exceptions: a sticky directory such as /tmp may be on the path,
 // and the group may have write access if it is root's group or the user's
-// private group.  These conditions also hold for the libraries that a plugin
-// finds by its RUNPATH.  devrt inspects and loads a file through one open
-// descriptor, so nobody can exchange the file between the two steps.
-// devrt/runtime/inspect.h reports the conditions for one file.
+// private group.
+//
+// These conditions also hold for the libraries that a plugin finds by its
+// RUNPATH.  devrt inspects and loads a file through one open descriptor, so
+// nobody can exchange the file between the two steps.  devrt/runtime/inspect.h
+// reports the conditions for one file.
 //
 // DEVRT_BACKENDS="cuda,!hip" selects among the backends that were found: names
 // alone allow only these backends, names with '!' exclude a backend.  If the
@@ -74,7 +76,7 @@ struct BackendRecord;
 // An extension of a backend: a table of functions, and their `self` argument.
 struct Extension {
   const void* table = nullptr;  // the extension's struct, struct_size first
-  void* self = nullptr;
+  void* self = nullptr;         // first argument of the table's functions
 };
 
 // One opened backend.  A pointer-sized value; copy it freely.
@@ -82,18 +84,20 @@ class DEVRT_EXPORT Backend {
  public:
   // "mtia", "cuda", "hip", ...: the name in device strings.
   const std::string& name() const;
-  // From the plugin's manifest.
+  // From the plugin's manifest:
   std::string vendor() const;
   std::string version() const;
   // Absolute path of the shared library; empty if linked in.
   const std::string& path() const;
   // DEVRT_CAP_* bits: what the plugin promises.
   uint64_t capabilities() const;
+  // Returns true if the plugin promises all bits of `capability`.
   bool Has(uint64_t capability) const {
     return (capabilities() & capability) == capability;
   }
 
-  // All devices, by ordinal.  Creates no context on any of them.
+  // All devices, by ordinal, and their number.  Creates no context on any of
+  // them:
   std::vector<Device> devices() const;
   int device_count() const;
 
@@ -148,6 +152,7 @@ DEVRT_EXPORT absl::Status RegisterBackend(const devrt_manifest_v0* manifest,
 
 // One attempt to find or load a plugin.
 struct LoadAttempt {
+  // What devrt did with the file, the directory or the variable.
   enum class Result {
     kFound,     // readable manifest, not opened yet
     kLoaded,    // opened
@@ -160,7 +165,7 @@ struct LoadAttempt {
   std::string source;   // where from: "DEVRT_PLUGINS", "default directory", ...
   std::string path;     // file or directory; empty if linked in
   std::string backend;  // from the manifest, empty if there is none
-  std::string version;
+  std::string version;  // from the manifest
   Result result = Result::kFound;
   absl::Status status;  // the reason if refused, shadowed, excluded or ignored
 };

@@ -51,29 +51,29 @@ struct DeviceRecord;  // derived from DeviceGate
 
 // The properties of a device.  A value: properties of equal devices are equal.
 struct DEVRT_EXPORT DeviceProperties {
-  std::string name;  // "NVIDIA H200"
-  std::string arch;  // "sm_90", "gfx942", "mtia-sim"
-  std::array<uint8_t, 16> uuid{};
-  uint32_t pci_domain = 0;
+  std::string name;                // "NVIDIA H200"
+  std::string arch;                // "sm_90", "gfx942", "mtia-sim"
+  std::array<uint8_t, 16> uuid{};  // never all zero
+  uint32_t pci_domain = 0;  // with bus and device: the place in the machine
   uint32_t pci_bus = 0;
   uint32_t pci_device = 0;
   uint32_t compute_major = 0;  // 0.0 if the backend has no such version
   uint32_t compute_minor = 0;
   uint32_t multiprocessors = 0;
-  uint64_t total_memory = 0;     // bytes
-  uint64_t overhead_bytes = 0;   // bytes of total_memory that are reserved
-  uint32_t alloc_alignment = 0;  // bytes
-  uint32_t copy_engines = 0;
-  int32_t priority_least = 0;  // numerically greatest
-  int32_t priority_greatest = 0;
-  uint32_t queue_depth = 0;  // operations a stream holds; 0: no limit
-  uint32_t elapsed_resolution_ns = 0;
-  uint32_t pageable_async = 0;  // DEVRT_PAGEABLE_*
-  bool raw_free_syncs = false;
-  uint32_t fault_delivery = 0;  // DEVRT_FAULT_DELIVERY_*
-  uint32_t fault_scope = 0;     // DEVRT_FAULT_SCOPE_*
-  bool device_reset = false;    // simulators only
-  uint64_t capabilities = 0;    // DEVRT_CAP_* of the backend
+  uint64_t total_memory = 0;      // bytes
+  uint64_t overhead_bytes = 0;    // bytes of total_memory that are reserved
+  uint32_t alloc_alignment = 0;   // bytes
+  uint32_t copy_engines = 0;      // 1 or more (C60)
+  int32_t priority_least = 0;     // numerically greatest
+  int32_t priority_greatest = 0;  // numerically least
+  uint32_t queue_depth = 0;       // operations a stream holds; 0: no limit
+  uint32_t elapsed_resolution_ns = 0;  // of ElapsedMilliseconds (C35)
+  uint32_t pageable_async = 0;         // DEVRT_PAGEABLE_*
+  bool raw_free_syncs = false;         // Free may wait for the device (C64)
+  uint32_t fault_delivery = 0;         // DEVRT_FAULT_DELIVERY_*
+  uint32_t fault_scope = 0;            // DEVRT_FAULT_SCOPE_*
+  bool device_reset = false;           // simulators only
+  uint64_t capabilities = 0;           // DEVRT_CAP_* of the backend
 
   // 36 characters, "a1b2c3d4-....".
   std::string uuid_string() const;
@@ -85,6 +85,7 @@ struct DEVRT_EXPORT DeviceProperties {
   }
 };
 
+// The memory of a device, in bytes, of all processes.
 struct MemoryInfo {
   uint64_t free_bytes = 0;
   uint64_t total_bytes = 0;
@@ -93,10 +94,12 @@ struct MemoryInfo {
 // One device.  A pointer-sized value; copy it freely.
 class DEVRT_EXPORT Device {
  public:
+  // The backend that the device belongs to.
   Backend backend() const;
   int index() const;         // ordinal within the backend
   std::string name() const;  // "mtia:1"; GetDevice(name()) is this device
 
+  // The properties, which stay as they are until the process ends.
   absl::StatusOr<DeviceProperties> Properties() const;
   // Asks the backend on each call; other processes may change the result.
   absl::StatusOr<MemoryInfo> GetMemoryInfo() const;
@@ -116,8 +119,7 @@ class DEVRT_EXPORT Device {
     return H::combine(std::move(h), d.gate_);
   }
 
-  // For devrt's own code.  record() is defined where the record is, in
-  // runtime/registry/records.h.
+  // For devrt's own code; runtime/registry/records.h defines record():
   explicit Device(internal::DeviceGate* gate) : gate_(gate) {}
   Device(std::nullptr_t) = delete;
   internal::DeviceGate* gate() const { return gate_; }
@@ -127,6 +129,7 @@ class DEVRT_EXPORT Device {
   internal::DeviceGate* gate_;
 };
 
+// Writes the name, "mtia:1".
 DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, Device device);
 
 // "mtia:1" is device 1 of backend mtia.  "mtia" is the calling thread's current

@@ -42,6 +42,7 @@ namespace devrt {
 
 // One operation of the timeline.
 struct SimulatedOp {
+  // The part of the device that runs the operation.
   enum class Engine : uint32_t {
     kNone = DEVRT_SIM_ENGINE_NONE,  // records and waits
     kCompute = DEVRT_SIM_ENGINE_COMPUTE,
@@ -50,6 +51,7 @@ struct SimulatedOp {
     kPeer = DEVRT_SIM_ENGINE_P2P,
     kHost = DEVRT_SIM_ENGINE_HOST,  // host functions
   };
+  // What the operation does.
   enum class Kind : uint32_t {
     kRecord = DEVRT_SIM_OP_RECORD,
     kWait = DEVRT_SIM_OP_WAIT,
@@ -60,6 +62,7 @@ struct SimulatedOp {
     kAlloc = DEVRT_SIM_OP_ALLOC,  // stream-ordered
     kFree = DEVRT_SIM_OP_FREE,
   };
+  // How far the operation is, at the time of the call of Timeline().
   enum class State : uint32_t {
     kPending = DEVRT_SIM_PENDING,
     kRunning = DEVRT_SIM_RUNNING,
@@ -68,7 +71,7 @@ struct SimulatedOp {
     kDiscarded = DEVRT_SIM_DISCARDED,  // never ran: its device failed before
   };
 
-  uint32_t device = 0;
+  uint32_t device = 0;  // ordinal
   uint64_t stream = 0;  // number of the stream, unique in the machine
   // StreamRef::id() at submission; 0 for a default stream, nullopt if unknown.
   std::optional<uint64_t> stream_id;
@@ -76,13 +79,13 @@ struct SimulatedOp {
   Kind kind = Kind::kKernel;
   Engine engine = Engine::kNone;
   State state = State::kPending;
-  uint32_t thread = 0;  // number of the host thread that submitted it
-  uint64_t bytes = 0;   // of a copy or fill
-  uint64_t submit_ns = 0;
-  uint64_t begin_ns = 0;  // 0 before the operation begins
-  uint64_t end_ns = 0;    // 0 before the operation ends
-  std::string name;       // "copy H2D", "scale"
-  std::string file;       // file of the CallSite; may be empty
+  uint32_t thread = 0;     // number of the host thread that submitted it
+  uint64_t bytes = 0;      // of a copy or fill
+  uint64_t submit_ns = 0;  // of Simulator::Now, as the next two
+  uint64_t begin_ns = 0;   // 0 before the operation begins
+  uint64_t end_ns = 0;     // 0 before the operation ends
+  std::string name;        // "copy H2D", "scale"
+  std::string file;        // file of the CallSite; may be empty
   int line = 0;
   const void* native_stream = nullptr;
   // {stream, seq} of each operation that this one waited for.
@@ -91,19 +94,21 @@ struct SimulatedOp {
 
 // A fault to inject.  AllocateMemory's recovery calls a failed "alloc" again.
 struct SimulatedFault {
+  // What fails.
   enum class Kind : uint32_t {
     kApi = DEVRT_SIM_FAULT_API,        // one call fails
     kKernel = DEVRT_SIM_FAULT_KERNEL,  // an operation faults at its end
     kLost = DEVRT_SIM_FAULT_LOST,      // the device is lost at once
   };
   Kind kind = Kind::kKernel;
-  uint32_t device = 0;
+  uint32_t device = 0;      // ordinal
   uint32_t nth = 1;         // 1: the next matching call or operation
   int32_t native_code = 0;  // CUDA's number: 2, 46, 214, 700, 710, 719 ...
   // kApi: the table slot, "alloc"; kKernel: the operation's name.  Empty: any.
   std::string where;
 };
 
+// Counters of the simulated machine.
 struct SimulatorStats {
   uint32_t threads = 0;       // host threads that joined the machine
   uint64_t live_streams = 0;  // without default streams
@@ -119,6 +124,7 @@ struct SimulatorStats {
   uint64_t kernels_run = 0;
 };
 
+// A backend's simulated machine.
 class DEVRT_EXPORT Simulator {
  public:
   // UNIMPLEMENTED if the backend is not a simulator; errors of GetBackend.
@@ -140,10 +146,12 @@ class DEVRT_EXPORT Simulator {
   // Lets other host threads and the device run: one scheduling decision.
   absl::Status Yield() const;
 
+  // A number for the steps of a run: equal runs have equal hashes.
   struct Trace {
-    uint64_t hash = 0;  // of all steps so far
-    uint64_t steps = 0;
+    uint64_t hash = 0;   // of all steps so far
+    uint64_t steps = 0;  // their number
   };
+  // The trace of the run since the last reset.
   absl::StatusOr<Trace> TraceHash() const;
   // The replay token "dvs1:..." of the run so far.
   absl::StatusOr<std::string> Token() const;
@@ -158,17 +166,20 @@ class DEVRT_EXPORT Simulator {
   // The recorded operations, in order of submission.
   absl::StatusOr<std::vector<SimulatedOp>> Timeline() const;
 
+  // The counters as they are now.
   absl::StatusOr<SimulatorStats> Stats() const;
   // The last deadlock report; empty if there was no deadlock.
   absl::StatusOr<std::string> DeadlockReport() const;
 
-  // Copies from or to device memory at once, without stream order and without
-  // regard to pending work.  Tests use it for their final comparisons.
+  // Copies `bytes` bytes from or to device memory at once, without stream order
+  // and without regard to pending work.  Tests use both for their final
+  // comparisons:
   absl::Status Peek(const void* device_pointer, void* host,
                     uint64_t bytes) const;
   absl::Status Poke(void* device_pointer, const void* host,
                     uint64_t bytes) const;
 
+  // The simulated backend.
   Backend backend() const { return backend_; }
 
  private:

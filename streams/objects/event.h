@@ -41,6 +41,7 @@ namespace internal {
 struct EventRecord;
 }
 
+// What an event can do beyond order.
 struct EventOptions {
   bool timing = false;         // for ElapsedMilliseconds
   bool blocking_sync = false;  // the host sleeps while it waits (C40)
@@ -56,9 +57,11 @@ using EventHandle = devrt_event_handle_v0;
 // it.
 class DEVRT_EXPORT EventRef {
  public:
+  // The device that the event belongs to.
   Device device() const;
   // 0 before the first record; then not 0, and different for all live events.
   uint64_t id() const;
+  // The options that the event was created with.
   EventOptions options() const;
 
   // Captures `stream`, which must be of this event's device (C31).
@@ -78,7 +81,7 @@ class DEVRT_EXPORT EventRef {
   }
   friend bool operator!=(EventRef a, EventRef b) { return !(a == b); }
 
-  // For devrt's own code.
+  // For devrt's own code:
   EventRef(internal::EventRecord* record, uint64_t serial)
       : record_(record), serial_(serial) {}
   EventRef(std::nullptr_t) = delete;
@@ -95,8 +98,8 @@ class DEVRT_EXPORT EventRef {
 };
 
 // An owned event.  Movable, with its options and its capture.  Calls on a
-// moved-from Event, or with one, are INVALID_ARGUMENT ("... was moved from
-// ...").
+// moved-from Event, or with one, are INVALID_ARGUMENT; the message says that it
+// was moved from.
 class DEVRT_EXPORT Event {
  public:
   // UNIMPLEMENTED for `timing` or `interprocess` if the backend lacks the
@@ -115,9 +118,11 @@ class DEVRT_EXPORT Event {
   Event& operator=(Event&& other) noexcept;
   ~Event();
 
+  // A reference, which is valid while this Event lives:
   EventRef ref() const { return ref_; }
   operator EventRef() const { return ref_; }
 
+  // Each calls the function of ref() that has its name:
   Device device() const { return ref_.device(); }
   uint64_t id() const { return ref_.id(); }
   EventOptions options() const { return ref_.options(); }

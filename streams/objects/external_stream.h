@@ -39,11 +39,13 @@ namespace devrt {
 // An adopted stream, or the default stream that a number names.  Movable.
 class DEVRT_EXPORT ExternalStream {
  public:
+  // A stream of Stream::FromNative, which the ExternalStream owns from then on.
   explicit ExternalStream(Stream adopted)
       : ref_(adopted.ref()), adopted_(std::move(adopted)) {}
   // A default stream, which needs no owner.
   explicit ExternalStream(StreamRef stream) : ref_(stream) {}
 
+  // A reference, which is valid while this ExternalStream lives:
   StreamRef ref() const { return ref_; }
   operator StreamRef() const { return ref_; }
 
@@ -52,6 +54,7 @@ class DEVRT_EXPORT ExternalStream {
   std::optional<Stream> adopted_;
 };
 
+// What a number does not say of its stream.
 struct AdoptOptions {
   // Kept as long as the ExternalStream, and as long as anything that keeps the
   // native stream: exports, interfaces, RecordUse, deallocation streams.
@@ -78,7 +81,7 @@ DEVRT_EXPORT absl::StatusOr<ExternalStream> AdoptNativeStream(
 
 // What __cuda_stream__ returns.
 struct CudaStreamHandle {
-  int version = 0;
+  int version = 0;      // of the protocol
   uint64_t handle = 0;  // 1: the default stream, 2: the per-thread one
 };
 // UNIMPLEMENTED for streams of other backends than cuda (E16).

@@ -44,8 +44,10 @@
 
 namespace devrt {
 
+// The function, which gets OK or the error that ended the device.
 using HostFunc = absl::AnyInvocable<void(absl::Status) &&>;
 
+// Enqueues a call of `function` on `stream`.
 DEVRT_EXPORT absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
                                          CallSite site = CallSite::Here());
 

@@ -57,6 +57,7 @@ struct StreamGate;    // streams/objects/gate.h
 struct StreamRecord;  // derived from StreamGate
 }  // namespace internal
 
+// Where a stream comes from.
 enum class StreamKind {
   kCreated,    // by Stream::Create
   kDefault,    // the device's default ("legacy") stream, id 0
@@ -64,6 +65,7 @@ enum class StreamKind {
   kExternal,   // adopted by Stream::FromNative
 };
 
+// What Stream::Create takes.
 struct StreamOptions {
   int priority = 0;       // lower is more urgent; clamped to the device's range
   bool blocking = false;  // takes part in the default stream's order (C8)
@@ -74,9 +76,11 @@ struct StreamOptions {
 // and has the id 0; every call refuses it.
 class DEVRT_EXPORT StreamRef {
  public:
+  // The device that the stream belongs to.
   Device device() const;
   // The process uses no id twice.  0 for a device's default stream (C100).
   uint64_t id() const;
+  // How the stream came to be.
   StreamKind kind() const;
   // The priority, clamped to the device's range (C22).
   int priority() const;
@@ -106,8 +110,7 @@ class DEVRT_EXPORT StreamRef {
     return H::combine(std::move(h), s.gate_, s.serial_);
   }
 
-  // For devrt's own code.  record() is defined in
-  // streams/objects/stream_record.h.
+  // For devrt's own code; streams/objects/stream_record.h defines record():
   StreamRef(internal::StreamGate* gate, uint64_t serial)
       : gate_(gate), serial_(serial) {}
   StreamRef(std::nullptr_t) = delete;
@@ -133,6 +136,7 @@ DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, StreamRef stream);
 // 0 and keeps its device.
 class DEVRT_EXPORT Stream {
  public:
+  // A stream that nobody else holds.
   static absl::StatusOr<Stream> Create(Device device,
                                        StreamOptions options = {});
 
@@ -149,9 +153,11 @@ class DEVRT_EXPORT Stream {
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 
+  // A reference, which is valid while this Stream lives:
   StreamRef ref() const { return ref_; }
   operator StreamRef() const { return ref_; }
 
+  // Each calls the function of ref() that has its name:
   Device device() const { return ref_.device(); }
   uint64_t id() const { return ref_.id(); }
   int priority() const { return ref_.priority(); }

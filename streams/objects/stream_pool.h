@@ -30,16 +30,19 @@
 
 namespace devrt {
 
+// A fixed number of streams of one device.
 class DEVRT_EXPORT StreamPool {
  public:
   // INVALID_ARGUMENT if `size` is 0 or more than 65,536.
   static absl::StatusOr<StreamPool> Create(Device device, size_t size,
                                            StreamOptions options = {});
 
+  // The next stream; the first one follows the last one.
   StreamRef Next() {
     return streams_[next_->fetch_add(1, std::memory_order_relaxed) %
                     streams_.size()];
   }
+  // The number of streams.
   size_t size() const { return streams_.size(); }
 
  private:

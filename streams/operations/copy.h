@@ -44,6 +44,7 @@
 
 namespace devrt {
 
+// Which sides of a copy are host memory.
 enum class CopyKind : uint32_t {
   kInfer = 0,
   kHostToDevice = 1,
@@ -52,31 +53,38 @@ enum class CopyKind : uint32_t {
   kHostToHost = 4,
 };
 
+// Copies `bytes` bytes from `src` to `dst`, in the order of `stream`.
 DEVRT_EXPORT absl::Status CopyAsync(StreamRef stream, void* dst,
                                     const void* src, uint64_t bytes,
                                     CopyKind kind = CopyKind::kInfer,
                                     CallSite site = CallSite::Here());
 
+// As CopyAsync, and waits until the bytes have arrived if one side is host
+// memory.
 DEVRT_EXPORT absl::Status Copy(StreamRef stream, void* dst, const void* src,
                                uint64_t bytes, CopyKind kind = CopyKind::kInfer,
                                CallSite site = CallSite::Here());
 
+// Sets `bytes` bytes from `dst` on to `value`, in the order of `stream`.
 DEVRT_EXPORT absl::Status FillAsync(StreamRef stream, void* dst, uint8_t value,
                                     uint64_t bytes,
                                     CallSite site = CallSite::Here());
 
+// On the current stream of `device`.
 inline absl::Status CopyAsync(Device device, void* dst, const void* src,
                               uint64_t bytes, CopyKind kind = CopyKind::kInfer,
                               CallSite site = CallSite::Here()) {
   return CopyAsync(CurrentStream(device), dst, src, bytes, kind, site);
 }
 
+// On the current stream of `device`.
 inline absl::Status Copy(Device device, void* dst, const void* src,
                          uint64_t bytes, CopyKind kind = CopyKind::kInfer,
                          CallSite site = CallSite::Here()) {
   return Copy(CurrentStream(device), dst, src, bytes, kind, site);
 }
 
+// On the current stream of `device`.
 inline absl::Status FillAsync(Device device, void* dst, uint8_t value,
                               uint64_t bytes,
                               CallSite site = CallSite::Here()) {

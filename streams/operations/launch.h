@@ -54,6 +54,8 @@ namespace devrt {
 // A range of bytes that a kernel touches.
 using Access = devrt_access_v0;
 
+// A range of `bytes` bytes from `ptr` on that the kernel reads, writes, or
+// both:
 inline Access Read(const void* ptr, uint64_t bytes) {
   return Access{const_cast<void*>(ptr), bytes, DEVRT_ACCESS_READ, 0};
 }
@@ -64,6 +66,7 @@ inline Access ReadWrite(void* ptr, uint64_t bytes) {
   return Access{ptr, bytes, DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE, 0};
 }
 
+// What reports and the simulator know of a kernel.
 struct LaunchOptions {
   const char* name = "kernel";  // in reports and timelines; copied
   uint64_t duration_ns = 0;     // simulated; 0: estimated from the accesses
@@ -72,6 +75,7 @@ struct LaunchOptions {
 // What the function of a Launch gets.  Valid while the function runs.
 class DEVRT_EXPORT LaunchContext {
  public:
+  // The device of the stream.
   Device device() const { return device_; }
   // Returns true if the function itself is the kernel.
   bool on_host() const { return kernel_ != nullptr; }
@@ -92,7 +96,7 @@ class DEVRT_EXPORT LaunchContext {
   // A device-side assertion, sticky when the function ends.  Only if on_host().
   void Fail(std::string_view text) const;
 
-  // For devrt's own code.
+  // For devrt's own code:
   LaunchContext(Device device, const devrt_kernel_context_v0* kernel,
                 void* native)
       : device_(device), kernel_(kernel), native_(native) {}
@@ -139,6 +143,8 @@ DEVRT_EXPORT absl::Status LaunchErased(StreamRef stream, const Access* accesses,
 
 }  // namespace internal
 
+// Runs `function` as a kernel of `stream` that touches `accesses`.  Returns the
+// status of the function if the function runs at once.
 template <typename F>
 absl::Status Launch(StreamRef stream, std::initializer_list<Access> accesses,
                     F function, LaunchOptions options = {},

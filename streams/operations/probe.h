@@ -30,6 +30,7 @@ namespace devrt {
 DEVRT_EXPORT absl::Status Spin(StreamRef stream, uint64_t nanoseconds,
                                CallSite site = CallSite::Here());
 
+// What a kernel of CommitFault does.
 enum class FaultForm : uint32_t {
   kNullWrite = DEVRT_FAULT_NULL_WRITE,
   kMisaligned = DEVRT_FAULT_MISALIGNED,
@@ -46,6 +47,7 @@ DEVRT_EXPORT absl::Status CommitFault(StreamRef stream, FaultForm form,
 // every kernel that uses it is complete.
 class DEVRT_EXPORT Flag {
  public:
+  // A new flag for kernels of `device`.
   static absl::StatusOr<Flag> Create(Device device);
   Flag(Flag&& other) noexcept
       : device_(other.device_), flag_(std::exchange(other.flag_, nullptr)) {}
@@ -56,8 +58,8 @@ class DEVRT_EXPORT Flag {
   // the device's clock; 0: without a limit.
   absl::Status WaitOn(StreamRef stream, uint64_t timeout_ns = 0,
                       CallSite site = CallSite::Here()) const;
-  // Set or clear the flag from the host, at once.  Host functions may call
-  // them.
+  // Sets or clears the flag from the host, at once.  Host functions may call
+  // both:
   absl::Status Set() const;
   absl::Status Clear() const;
   // Enqueues an operation that sets the flag.
