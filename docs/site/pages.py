@@ -6,16 +6,29 @@ import collections
 import json
 import re
 import subprocess
-import xml.etree.ElementTree
 
-# The order of the C++ chapters. Each has the headers of one folder.
+import reference_xml
+
+# The order of the C++ chapters. Each has the headers of one folder: a title, and what the
+# readers of its pages write.
 CHAPTERS = {
-    "runtime": "Devices, backends, errors and the simulator",
-    "guards": "Current devices and streams",
-    "streams": "Streams, events, copies and launches",
-    "memory": "Memory",
-    "arrays": "Arrays and exchange",
-    "cts": "The conformance suite",
+    "runtime": ("Devices, backends, errors and the simulator",
+                "C++ programs that find devices, load backends or use the simulator"),
+    "guards": ("Current devices and streams",
+               "C++ programs that make devices and streams current"),
+    "streams": ("Streams, events, copies and launches",
+                "C++ programs that give work to devices"),
+    "memory": ("Memory", "C++ programs that allocate memory, or allocators"),
+    "arrays": ("Arrays and exchange",
+               "C++ programs that compute with arrays, or exchange them"),
+    "cts": ("The conformance suite", "the test program of a backend"),
+}
+C_CHAPTERS = {
+    "backends/abi": ("Backends and layers", "a backend or a layer"),
+    "memory": ("Memory for other libraries",
+               "C, or a language that calls C, and want devrt's memory"),
+    "arrays": ("Arrays for other libraries",
+               "C, or a language that calls C, and exchange arrays"),
 }
 MODULES = {
     "devrt": "Devices, streams, events, memory and arrays",
@@ -27,8 +40,6 @@ MODULES = {
     "devrt.hip": "The names of torch.cuda, for HIP",
     "devrt.mtia": "The names of torch.mtia",
 }
-# What the layer's helper makes of the lists of slots. Doxygen does not read those lists.
-MADE_OF_LISTS = ("DEVRT_SLOT", "DEVRT_EXTENSION", "DEVRT_EXTENSION_SLOT", "kCallNames")
 # These have classes of devrt under their own names; an index would list each twice.
 FACADES = ("devrt.accelerator", "devrt.cuda", "devrt.hip", "devrt.mtia")
 
@@ -42,69 +53,51 @@ def toctree(names):
     return "```{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```"
 
 
-def header_page(folder, header):
+def header_page(folder, header, readers):
     """The page of a header, which is named as a program includes it."""
     name = f"devrt/{header}"
     page = re.sub(r"[/.]", "_", header)
     write(folder / f"{page}.md", f"`{name}`",
-          f"This page is the reference of `#include \"{name}\"`.",
+          f"This page is the reference of `#include \"{name}\"`. It is for those who "
+          f"write {readers}: with it they know what to pass, with its units, what comes "
+          "back, and which errors and threads to expect.",
           f"```{{doxygenfile}} {name}\n:project: devrt\n```")
     return page
 
 
-def prepare(doxygen):
-    """Makes Doxygen's output what Breathe shows.
+def is_in_c(header):
+    """True for a header in C; all headers of the ABI are in the C reference."""
+    return header.parent.name == "abi" or \
+        header.read_text(encoding="utf-8").startswith("/*")
 
-    In the index each header has its path, since two headers have the name copy.h."""
-    path = doxygen / "index.xml"
-    index = xml.etree.ElementTree.parse(path)
-    for compound in index.iterfind("compound[@kind='file']"):
-        described = xml.etree.ElementTree.parse(doxygen / f"{compound.get('refid')}.xml")
-        compound.find("name").text = described.find("compounddef/location").get("file")
-    index.write(path, encoding="utf-8")
-    for path in doxygen.glob("class*.xml"):  # what is private is no reference
-        described = xml.etree.ElementTree.parse(path)
-        for compound in described.iterfind("compounddef"):
-            for section in compound.findall("sectiondef"):
-                if section.get("kind").startswith("private"):
-                    compound.remove(section)
-        described.write(path, encoding="utf-8")
-    for path in (*doxygen.glob("*__helper_8h.xml"), *doxygen.glob("namespace*.xml")):
-        described = xml.etree.ElementTree.parse(path)
-        for parent in described.iter():
-            for child in list(parent):
-                if child.tag in ("memberdef", "enumvalue") and \
-                        child.findtext("name") in MADE_OF_LISTS:
-                    parent.remove(child)
-        described.write(path, encoding="utf-8")
-    # A comment before a namespace is of one header, and each page would show it.
-    for path in doxygen.glob("namespace*.xml"):
-        described = xml.etree.ElementTree.parse(path)
-        for text in ("briefdescription", "detaileddescription"):
-            described.find(f"compounddef/{text}").clear()
-        described.write(path, encoding="utf-8")
+
+def chapters(include, folder, titles, in_c):
+    """The pages of the public headers of each chapter, and the lists of them."""
+    body = []
+    for chapter, (title, readers) in titles.items():
+        names = [header_page(folder, f"{chapter}/{path.name}", readers)
+                 for path in sorted((include / chapter).glob("*.h"))
+                 if reference_xml.is_public(path) and is_in_c(path) == in_c]
+        body.append(f"## {title}\n\n{toctree(names)}")
+    return "\n\n".join(body)
 
 
 def write_headers(source):
     include = source / "include/devrt"
     out = source / "docs/reference/cpp"
-    body = []
-    for chapter, title in CHAPTERS.items():
-        names = [header_page(out, f"{chapter}/{path.name}")
-                 for path in sorted((include / chapter).glob("*.h"))]
-        body.append(f"## {title}\n\n{toctree(names)}")
     write(out / "index.md", "C++",
-          "These pages are the reference of the C++ headers. `devrt/devrt.h` includes "
-          "all of them but `devrt/cts/cts.h`. Each page begins with what the header is, "
-          "an example, threads and errors.", "\n\n".join(body))
+          "These pages are the reference of the C++ headers, one page for each. They are "
+          "for those who write C++ programs with devrt, and find a name, its arguments "
+          "and its errors here. `devrt/devrt.h` includes all of these headers but "
+          "`devrt/cts/cts.h`. Each page begins with what the header is, an example, "
+          "threads and errors.", chapters(include, out, CHAPTERS, False))
     out = source / "docs/reference/c"
-    names = [header_page(out, f"backends/abi/{path.name}")
-             for path in sorted((include / "backends/abi").glob("*.h"))
-             if path.name != "devrt_plugin_internal.h"]
-    write(out / "index.md", "C: the interface of plugins",
-          "These pages are the reference of the C headers that a backend or a layer is "
-          "written against. [The contract](../plugin-contract.md) has the rules that no "
-          "declaration shows.", toctree(names))
+    write(out / "index.md", "C",
+          "These pages are the reference of the C interfaces. They are for those who "
+          "write a backend, a layer, or a library that uses devrt's memory and arrays, "
+          "and find each struct and function here. The helpers for backends and layers in "
+          "C++ are here too. [The contract](../plugin-contract.md) has the rules for "
+          "backends that no declaration shows.", chapters(include, out, C_CHAPTERS, True))
 
 
 def write_modules(source):
@@ -112,12 +105,17 @@ def write_modules(source):
     for module, about in MODULES.items():
         write(out / f"{module}.md", f"`{module}`",
               f"This page is the reference of the module `{module}`: "
-              f"{about[0].lower() + about[1:]}.",
+              f"{about[0].lower() + about[1:]}. It is for those who write Python programs "
+              f"with {'the names of PyTorch' if module in FACADES else 'devrt'}: with it "
+              "they can call each name, and know its arguments, its result and its "
+              "errors.",
               f"```{{eval-rst}}\n.. automodule:: {module}\n   :imported-members:\n"
               + ("   :no-index:\n" if module in FACADES else "") + "```")
     write(out / "index.md", "Python",
           "These pages are the reference of the Python package, made from its stubs and "
-          "docstrings. [The package](../python.md) says how its parts fit together.",
+          "docstrings. They are for those who write Python programs with devrt, and find "
+          "each class and function here. [The package](../python.md) says how its parts "
+          "fit together.",
           toctree(MODULES))
 
 
@@ -132,8 +130,9 @@ def write_command(source, command):
     parts = [f"```text\n{top}\n```"]
     parts += [f"## devrt {name}\n\n```text\n{text(name)}\n```" for name in names]
     write(source / "docs/reference/command-help.md", "`devrt --help`",
-          "This page has what `devrt --help` and the help of each command print. [The "
-          "command](cli.md) explains the commands with examples.", "\n\n".join(parts))
+          "This page has what `devrt --help` and the help of each command print. It is "
+          "for those who know the command and look up a flag: [the command](cli.md) "
+          "explains the commands with examples.", "\n\n".join(parts))
 
 
 def write_statements(source):
@@ -157,9 +156,21 @@ def write_statements(source):
                       + "\n".join(rows) for library, rows in tables.items()))
 
 
+def link_generated_pages(source):
+    """Names the generated pages on the page of the reference, which is read on GitHub
+    too, where they are not."""
+    page = source / "docs/reference/index.md"
+    before, mark, behind = page.read_text(encoding="utf-8").partition("```{toctree}")
+    page.write_text(
+        before + "Each name has its place in [C++](cpp/index.md), [C](c/index.md) or "
+        "[Python](python-api/index.md), and each flag in "
+        "[`devrt --help`](command-help.md).\n\n" + mark + behind, encoding="utf-8")
+
+
 def write_all(source, doxygen, command):
-    prepare(doxygen)
+    reference_xml.prepare(doxygen, source / "include")
     write_headers(source)
     write_modules(source)
     write_command(source, command)
     write_statements(source)
+    link_generated_pages(source)
