@@ -212,11 +212,12 @@ constexpr char kDoc[] =
     "'mtia:1' is device 1 of backend mtia, 'mtia' the thread's current device\n"
     "of that backend, and a number is a device of the active backend.\n"
     "('mtia', 1) is 'mtia:1'.  There is one object for each device, and it\n"
-    "equals its name: x.device == 'mtia:1'.  'cpu' is the host, where arrays\n"
-    "can be but where nothing is computed: it has no streams and cannot be\n"
-    "entered.  Contexts can be nested, and entered by many threads at once.\n"
-    "Leaving restores what was current before, also devices of other\n"
-    "libraries.  A device is also a decorator.\n\n"
+    "equals its name: x.device == 'mtia:1'.\n\n"
+    "'cpu' is the host, where arrays can be but where nothing is computed: it\n"
+    "has no streams and cannot be entered.\n\n"
+    "Contexts can be nested, and entered by many threads at once.  Leaving\n"
+    "restores what was current before, also devices of other libraries.  A\n"
+    "device is also a decorator.\n\n"
     "Raises InvalidArgumentError for wrong names and numbers, Error for a\n"
     "backend that does not exist, and TypeError for anything else.";
 

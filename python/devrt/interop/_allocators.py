@@ -122,12 +122,14 @@ def device_name(device: Any) -> str:
 
 
 class Block:
-    """Device memory for work on one native stream, freed with the object.
+    """Device memory for work on one native stream, freed with the object."""
 
-    Attributes: ptr (address), size (bytes), device (name).
-    """
-
-    __slots__ = ("ptr", "size", "device", "_stream")
+    __slots__ = {
+        "ptr": "The address of the memory; 0 if there is none.",
+        "size": "The size in bytes, as requested.",
+        "device": "The name of the device, \"cuda:0\".",
+        "_stream": None,
+    }
 
     def __init__(self, size: int, device: Any = None, stream: Any = None) -> None:
         self.ptr = 0

@@ -91,11 +91,13 @@ def ready(x: Array) -> Array:
     """Waits for all uses of the memory of `x` that devrt knows of, and returns `x`.
 
     It is for readers without streams: MPI, files, other processes.  It waits for the
-    work on this memory, not for the device.  devrt knows its own work, work that
-    exchange() and record_use() have reported, and work on the stream of a DLPack
-    consumer that has released the memory.  It does not know the work of a consumer that
-    still has the memory: wait for that consumer's stream, or use exchange().  Ctrl-C
-    ends the wait.  Raises the error of that work, if any.
+    work on this memory, not for the device.  Ctrl-C ends the wait.  Raises the error of
+    that work, if any.
+
+    devrt knows its own work, work that exchange() and record_use() have reported, and
+    work on the stream of a DLPack consumer that has released the memory.  It does not
+    know the work of a consumer that still has the memory: wait for that consumer's
+    stream, or use exchange().
     """
     _checked(x).ready()
     return x
