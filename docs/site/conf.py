@@ -49,7 +49,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 # The versions are a script beside the folders of the versions: a browser reads a script
 # from a file too, which it refuses for JSON.
-html_js_files = ["../../versions.js", "versions_menu.js"]
+html_js_files = ["../../versions.js", "versions_menu.js", "search_offline.js"]
 html_sidebars = {"**": ["sidebar/brand.html", "sidebar/search.html",
                         "sidebar/versions.html", "sidebar/scroll-start.html",
                         "sidebar/navigation.html", "sidebar/scroll-end.html"]}

@@ -102,6 +102,8 @@ class OnADesktop(Site, unittest.TestCase):
         links = self.wait_for(
             lambda b: b.find_elements(By.CSS_SELECTOR, "#search-results li a"))
         self.assertTrue(links)
+        self.wait_for(lambda b: "Search finished" in b.find_element(
+            By.ID, "search-results").text)
         self.assertEqual(self.errors(), [])
 
     def test_dark_mode_changes_the_colours(self):
