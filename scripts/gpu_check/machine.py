@@ -95,7 +95,7 @@ def commit(root, given):
     return text.removesuffix("-dirty"), text.endswith("-dirty")
 
 
-def facts(check, simulated, quick, given):
+def facts(check, driver_name, quick, given):
     """Returns what a result file says about the run itself."""
     now = datetime.datetime.now(datetime.timezone.utc)
     name, dirty = commit(check.root, given)
@@ -105,9 +105,9 @@ def facts(check, simulated, quick, given):
         "dirty": dirty,
         "quick": quick,
         "machine": {
-            "gpus": [] if simulated else gpus(),
+            "gpus": gpus() if driver_name is None else [],
             "devices": check.device_list(),
-            "driver": "simulated" if simulated else driver(),
+            "driver": driver() if driver_name is None else driver_name,
             "cuda": output(sys.executable, "-c", CUDA_VERSION,
                            env=check.environment),
             "system": f"{platform.freedesktop_os_release()['PRETTY_NAME']}, "

@@ -20,7 +20,8 @@ NOTHING_THERE = 77
 @dataclasses.dataclass
 class Options:
     quick: bool
-    soak_seconds: float
+    backend: str = "cuda"  # of the Python package's parts
+    soak_seconds: float = 600
     memory_soak_seconds: float = 600
     xfail: str = None
     python: str = None

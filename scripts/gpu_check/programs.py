@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import arrays, c10, examples, hip, machine, memory
+from gpu_check import arrays, c10, examples, hip, machine, memory, mtia
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -50,17 +50,21 @@ class Unusable(Exception):
     """There is nothing to run.  The text says what to do."""
 
 
-def missing(root):
-    return [name for name in NEEDED if not (root / name).exists()]
+def missing(root, needed=None):
+    return [name for name in needed or NEEDED if not (root / name).exists()]
 
 
 def root_of(args):
+    if args.mtia:
+        return prebuilt(args.prebuilt or args.build, mtia.NEEDED)
     return prebuilt(args.prebuilt) if args.prebuilt else build(args.build)
 
 
-def prebuilt(folder):
+def prebuilt(folder, needed=None):
     root = pathlib.Path(folder).resolve()
-    absent = missing(root)
+    absent = missing(root, needed)
+    if absent and needed:
+        raise Unusable(f"{folder} has no {absent[0]}: scripts/setup builds it")
     if absent:
         raise Unusable(f"{folder} has no {absent[0]}: fill it with "
                        "scripts/gpu-check --build DIR --pack DIR")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package on GPUs: its tests, the interop matrix, and figures.
+"""The Python package on a backend: its tests, the interop matrix, and figures.
 
 All need the package for the Python that runs gpu-check: --python DIR|WHEEL.
 """
@@ -44,9 +44,9 @@ def package(check, options):
     return where
 
 
-def can_import(check, where):
+def can_import(check, options, where):
     command = check.run(
-        [sys.executable, "-c", "import devrt; devrt.Device('cuda:0')"], 120,
+        [sys.executable, "-c", f"import devrt; devrt.Device('{options.backend}:0')"], 120,
         {"PYTHONPATH": str(where)})
     if command.code != 0:
         check.add(command.part, FAILED,
@@ -55,9 +55,9 @@ def can_import(check, where):
 
 
 def tests(check, options):
-    """Runs tests/python with the cuda backend beside mtia."""
+    """Runs tests/python, with the cuda backend beside mtia or with mtia alone."""
     where = package(check, options)
-    if not can_import(check, where):
+    if not can_import(check, options, where):
         return
     if check.run([sys.executable, "-c", "import pytest"], 60).code != 0:
         raise Skip("this Python has no pytest")
@@ -66,7 +66,7 @@ def tests(check, options):
         command = check.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
              "--tb=short", file], 600,
-            {"PYTHONPATH": str(where), **backends(file),
+            {"PYTHONPATH": str(where), **backends(options, file),
              "DEVRT_TEST_PYTHON_PACKAGE": str(where),
              "PYTHONDONTWRITEBYTECODE": "1"})
         lines = command.output.strip().splitlines() or [""]
@@ -98,15 +98,15 @@ def failed_of(output):
     return re.findall(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+)", output, re.MULTILINE)
 
 
-def backends(file):
-    if file.name in OF_MTIA:
+def backends(options, file):
+    if file.name in OF_MTIA or options.backend == "mtia":
         return {"DEVRT_BACKENDS": "mtia"}
     return {"DEVRT_BACKENDS": "cuda,mtia", "DEVRT_TEST_BACKEND": "cuda"}
 
 
 def interop(check, options):
     where = package(check, options)
-    if not can_import(check, where):
+    if not can_import(check, options, where):
         return
     json_file = check.file("interop.json")
     command = check.run(
@@ -152,15 +152,16 @@ def add_cases(check, command, result):
 
 
 def benchmarks(check, options):
-    """Measures the cost of calls, in one run beside PyTorch, CuPy and Numba."""
+    """Measures the cost of calls, on GPUs in one run beside PyTorch, CuPy and Numba."""
     where = package(check, options)
-    if not can_import(check, where):
+    if not can_import(check, options, where):
         return
     json_file = check.file("python_bench.json")
     rounds = 2 if options.simulated else 5 if options.quick else 15
     command = check.run(
-        [sys.executable, BENCH, "--backend=cuda", f"--rounds={rounds}",
-         "--json", json_file], 600,
+        [sys.executable, BENCH, f"--backend={options.backend}", f"--rounds={rounds}",
+         "--json", json_file,
+         *(["--no-peers"] if options.backend == "mtia" else [])], 600,
         {"PYTHONPATH": str(where), "PYTHONDONTWRITEBYTECODE": "1"})
     result = check.read_json(json_file)
     if result is None:
@@ -176,13 +177,15 @@ def benchmarks(check, options):
         missing.remove(SWITCH)
         check.add(command.part, SKIPPED, f"{SWITCH}: takes two devices")
     add_command(check, command, f"{len(result['ns'][own])} rows, medians of {rounds}")
-    add_bench_rows(check, bench_rows(result, judged=not options.simulated), missing)
+    topic = "Python, a call" + " on mtia" * (options.backend == "mtia")
+    add_bench_rows(check, bench_rows(topic, result, judged=not options.simulated),
+                   missing)
 
 
-def bench_rows(result, judged):
+def bench_rows(topic, result, judged):
     """Returns rows of python_bench.py's figures."""
     own, *peers = result["ns"]
-    return [bench_row("Python, a call", name, "ns", result["ns"][own][name],
+    return [bench_row(topic, name, "ns", result["ns"][own][name],
                       {PEERS[peer]: result["ns"][peer].get(name) for peer in peers},
                       {f"{bar} ns": at_most(result["ns"][own][name], bar)}
                       if judged else {})

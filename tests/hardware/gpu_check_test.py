@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/gpu-check over the fake driver: what it runs, reports and answers."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -16,7 +17,7 @@ DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
 from gpu_check import (arrays, driver_costs, hip, machine,  # noqa: E402
-                       memory, parts, python, result, rows, runner)
+                       memory, mtia, parts, python, result, rows, runner)
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
@@ -112,6 +113,20 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(list(found["parts"]), ["conformance"])
         self.assertGreater(found["parts"]["conformance"]["passed"], 100)
         self.assertEqual(found["parts"]["conformance"]["failed"], 0)
+
+    def test_mtia(self):
+        written = self.folder / "result.json"
+        only = ["mtia_examples", "mtia_interop", "pinned_bench"]
+        text = self.check("--mtia", "--prebuilt", BUILD, "--quick", "--result", written,
+                          "--skip", *(set(mtia.PARTS) - set(only)), expect=PASSED)
+        self.assertRegex(text, r"(?m)^mtia_interop +skipped .* needs --python")
+        found = result.load(written)
+        self.assertEqual(sorted(found["parts"]), sorted(only))
+        self.assertEqual(found["machine"]["gpus"], [])
+        self.assertEqual(found["machine"]["driver"], "")
+        if HAS_BENCHMARKS:
+            self.assertEqual(found["parts"]["pinned_bench"]["outcome"], "passed")
+            self.assertEqual(len(found["parts"]["pinned_bench"]["rows"]), 3)
 
     @unittest.skipUnless(HAS_HIP, "HIP's plugin was not built")
     def test_hip_over_cuda(self):
@@ -235,6 +250,42 @@ class Pieces(unittest.TestCase):
         self.assertEqual(python.failed_of(
             "FAILED a/test_b.py::test_c - assert 0\nERROR test_d.py\n"),
             ["test_b.py::test_c", "test_d.py"])
+
+    def meson_run(self, total, results):
+        """Makes a build folder of `total` tests whose log has these results."""
+        root = pathlib.Path(self.check.folder)
+        for name, lines in [
+                (mtia.KNOWN, [[{}] * total]),
+                (mtia.LOG, [{"name": f"t{number}", "result": result}
+                            for number, result in enumerate(results)])]:
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text("".join(json.dumps(line) + "\n"
+                                             for line in lines), encoding="utf-8")
+        self.check.root = root
+        self.check.run_part("mtia_tests", mtia.tests, None)
+        return result.part_of(self.check, "mtia_tests")
+
+    def test_what_meson_ran(self):
+        part = self.meson_run(4, ["OK", "SKIP", "TIMEOUT", "EXPECTEDFAIL"])
+        self.assertEqual({key: part[key] for key in result.COUNTS if key in part},
+                         {"passed": 2, "failed": 1, "skipped": 1})
+        self.assertEqual(part["failures"], ["t2"])
+
+    def test_a_log_of_a_few_tests_is_no_result(self):
+        part = self.meson_run(4, ["OK"])
+        self.assertEqual(part["outcome"], "skipped")
+        self.assertEqual(part["skips"], ["the last meson test there ran 1 of 4 tests"])
+
+    def test_figures_of_mtia(self):
+        made, missing = mtia.bench_rows("simulator_bench", {
+            "RunsLifo/64": {"items_per_second": 4000.0}})
+        self.assertEqual(made, [{
+            "topic": "Simulated runs", "row": "64 operations, the last first",
+            "unit": "runs/s", "devrt": 4000, "bars": {"5,000 runs/s": False}}])
+        self.assertEqual(len(missing), 5)
+        made, _ = mtia.bench_rows("traces_bench", {
+            "TraceOf/mixed": {"items_per_second": 1e7, "cpu_time": 5}})
+        self.assertEqual(made[0]["devrt"], 100)
 
     def test_figures_of_memory(self):
         def row(name, ns, **more):
