@@ -7,14 +7,17 @@ usage: scripts/evidence.py --out FOLDER [--results FOLDER]
 Reads docs/evidence/results/*.json, which scripts/gpu-check --result writes, and
 writes into FOLDER a page of hardware, a page of benchmarks, and a picture of ratios.
 The first page shows the newest result of each part; an older one stays if no newer run
-had as many GPUs, or if the newer ran only a piece of the part.  The second page shows
-the newest figure of each row.  Runs are in the order of their
-dates, and of one date in the order of their files' names.
+had as many GPUs, or if the newer ran only a piece of the part.  What no file shows has
+never run.  The second page shows the newest figure of each row; a row that lacks a
+peer of an older one does not replace it.  Runs are in the order of their dates, and of one date in the
+order of their files' names.  Ages are counted to the date of the newest commit, or to
+today where there is no repository.
 
 Exit code 1: a file is no result, with one line that says why; 2: wrong usage.
 """
 
 import argparse
+import datetime
 import functools
 import pathlib
 import re
@@ -47,23 +50,17 @@ PARTS = {
         "arrays_benchmarks": ARRAYS, "python_benchmarks": PYTHON},
     "hip": {"hip_conformance": HIP, "hip_costs": f"runtime streams {HIP}",
             "three_backends": f"runtime streams {HIP}"},
-    "mtia": {"guards_bench": f"guards runtime {MTIA}",
+    "mtia": {"mtia_conformance": MTIA, "mtia_tests": f"{PYTHON} tools layers {MTIA}",
+             "mtia_examples": f"examples {ARRAYS}", "mtia_python": PYTHON,
+             "mtia_interop": PYTHON, "mtia_python_benchmarks": PYTHON,
+             "guards_bench": f"guards runtime {MTIA}",
              "streams_bench": f"streams runtime {MTIA}", "simulator_bench": MTIA,
              "layers_bench": "layers runtime", "memory_bench": f"memory {MTIA}",
              "pinned_bench": f"memory {MTIA}", "traces_bench": f"memory {MTIA}"},
 }
-NEVER = [
-    "**A GPU of AMD's.** The backend `hip` ran over a fake runtime, and on NVIDIA's "
-    "GPUs over a library that forwards its calls to CUDA's driver.",
-    "**An NVIDIA GPU of another architecture than sm_90**, and the images for other "
-    "architectures. All runs were on H100 or H200.",
-    "**More than two GPUs** in one run.",
-    "**Another operating system than Linux, another processor than x86-64.**",
-    "**A kernel that the driver ends after a time limit (702).** The driver does so "
-    "only beside a display.",
-    "**A device that another library resets, under `hip`.** HIP numbers no contexts, "
-    "so handles from before the reset reach the runtime.",
-]
+# Who makes the GPUs that a backend is for.
+MAKERS = {"cuda": "NVIDIA", "hip": "AMD"}
+HIP_BUILD = ROOT / "backends/hip/meson.build"  # names the architectures of its images
 
 
 class Run:
@@ -74,6 +71,12 @@ class Run:
         self.name = path.stem
         self.date, self.commit = self.data["date"], self.data["commit"]
         self.gpus = self.data["machine"].get("gpus", [])
+
+    @property
+    def age(self):
+        """The date, and the days from then to the newest commit."""
+        days = (newest_date() - datetime.date.fromisoformat(self.date[:10])).days
+        return f"{self.date[:10]}, " + ("1 day" if days == 1 else f"{days} days")
 
     @property
     def at(self):
@@ -88,6 +91,16 @@ class Run:
             return "simulated driver"
         return ", ".join(f"{self.gpus.count(name)} x {name}" for name in names) or (
             machine.get("processor", "no GPU"))
+
+
+@functools.lru_cache(None)
+def newest_date():
+    """Returns the date of the newest commit, or today's without a repository."""
+    told = subprocess.run(["git", "log", "-1", "--format=%cs"], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) if (
+        ROOT / ".git").exists() else None
+    return datetime.date.fromisoformat(told.stdout.strip()) if (
+        told and told.returncode == 0) else datetime.date.today()
 
 
 def load(folder):
@@ -126,7 +139,7 @@ def changed_since(commit, folders):
         return "not known"
     numbers = re.findall(r"(\d+) (file|insertion|deletion)", told.stdout)
     found = {what: number for number, what in numbers}
-    return (f"{found['file']} files, +{found.get('insertion', 0)} "
+    return (f"{found['file']} file{'s' * (found['file'] != '1')}, +{found.get('insertion', 0)} "
             f"-{found.get('deletion', 0)} lines") if found else "nothing"
 
 
@@ -153,7 +166,7 @@ def part_row(run, name, folders):
     what = f"`{name}`" + (f": {part['partial']}" if "partial" in part else "")
     return (what, outcome, *(part.get(of, "") for of in
                              ["passed", "failed", "skipped"]),
-            run.date[:10], run.at, run.where, changed_since(run.commit, folders))
+            run.age, run.at, run.where, changed_since(run.commit, folders))
 
 
 def part_notes(run, name):
@@ -170,11 +183,27 @@ def part_notes(run, name):
         yield from (f"  - {line}" for line in lines)
 
 
+def what_holds(parts, backend):
+    """Returns a sentence about the newest results of a backend's parts."""
+    outcomes = {}
+    for run, name, _ in parts:
+        outcomes.setdefault(name, set()).add(run.data["parts"][name]["outcome"])
+    by_outcome = {word: [] for word in [*result.OUTCOMES, "never run"]}
+    for name in PARTS[backend]:  # the worst of a part's results
+        found = outcomes.get(name, {"never run"})
+        next(names for word, names in by_outcome.items() if word in found).append(name)
+    told = [f"{len(by_outcome.pop('passed'))} of {len(PARTS[backend])} parts passed"]
+    told += [f"{word}: {', '.join(f'`{name}`' for name in names)}"
+             for word, names in by_outcome.items() if names]
+    return "; ".join(told) + "."
+
+
 def backend_section(runs, backend):
     parts = [(run, name, folders) for name, folders in PARTS[backend].items()
              for run in results_of(runs, name)]
     yield f"## {backend}\n"
-    yield from table(["Part", "Outcome", "Passed", "Failed", "Skipped", "Date",
+    yield what_holds(parts, backend) + "\n"
+    yield from table(["Part", "Outcome", "Passed", "Failed", "Skipped", "Age",
                       "Commit", "Machine", "Changed since, in its folders"],
                      [part_row(*of) for of in parts])
     notes = [line for run, name, _ in parts for line in part_notes(run, name)]
@@ -196,14 +225,36 @@ def machines(runs):
     yield ""
 
 
+def listed(names):
+    return ", ".join(sorted(set(names)))
+
+
 def never(runs):
+    """Yields what no result file shows."""
     yield "## Never run\n"
-    yield from (f"- {text}" for text in NEVER)
+    machines = [run.data["machine"] for run in runs]
     ran = {name for run in runs for name, part in run.data["parts"].items()
            if part["outcome"] != "skipped"}
-    yield from (f"- The part `{name}` of `{backend}`."
-                for backend, parts in PARTS.items()
-                for name in parts if name not in ran)
+    for backend, parts in PARTS.items():
+        yield from (f"- The part `{name}` of `{backend}`."
+                    for name in parts if name not in ran)
+    for backend, maker in MAKERS.items():
+        if not any(name.startswith(maker) for run in runs for name in run.gpus):
+            yield (f"- The backend `{backend}` on a GPU of {maker}'s. [What ran instead]"
+                   f"(../how-to/hardware.md#{backend}).")
+    architectures = {of for machine in machines
+                     for of in machine.get("architectures", [])}
+    if architectures:
+        yield f"- A GPU of another architecture than {listed(architectures)}."
+    images = set(re.findall(r"'(gfx\w+)'", HIP_BUILD.read_text(encoding="utf-8")))
+    if images - architectures:
+        yield f"- Images of `hip` for {listed(images - architectures)}."
+    yield f"- More GPUs in one run than {max([len(run.gpus) for run in runs] or [0])}."
+    for key, what in {"system": "operating system", "processor": "processor"}.items():
+        named = listed(re.split(",| \\(", machine[key])[0] for machine in machines
+                       if machine.get(key))
+        if named:
+            yield f"- Another {what} than {named}."
     yield ""
 
 
@@ -211,7 +262,10 @@ def hardware_page(runs):
     lines = [
         "# What ran on which hardware\n", MADE + "\n",
         "This page lists the newest result of each part of `scripts/gpu-check`, with "
-        "its commit and machine. A failed part stays failed until a newer run passes.\n",
+        "its commit, age and machine. It is for readers who want to know what holds on "
+        "which backend. A failed part stays failed until a newer run passes.\n",
+        f"Ages are counted to {newest_date()}. A part that no result file has is under "
+        "[Never run](#never-run).\n",
         "A run on fewer GPUs, or of less than the whole part, does not replace an older "
         "one: both are listed. The last column counts what changed in the part's "
         "folders since the commit that ran.\n"]
@@ -224,12 +278,17 @@ def hardware_page(runs):
 
 
 def newest_rows(runs):
-    """Returns {topic: {name of the row: (row, run)}}."""
+    """Returns {topic: {(name of the row, its peers): (row, run)}}."""
     topics = {}
     for run in reversed(runs):  # a newer row replaces an older one in its place
         for part in run.data["parts"].values():
             for row in part.get("rows", []):
-                topics.setdefault(row["topic"], {})[row["row"]] = (row, run)
+                found = topics.setdefault(row["topic"], {})
+                key = row["row"], frozenset(row.get("peers", {}))
+                for name, peers in [*found]:
+                    if name == key[0] and peers < key[1]:
+                        del found[name, peers]
+                found[key] = (row, run)
     return dict(sorted(topics.items()))
 
 
@@ -245,7 +304,7 @@ def bars(row):
 def topic_section(topic, found):
     peers = list(dict.fromkeys(
         peer for row, _ in found.values() for peer in row.get("peers", {})))
-    runs = dict.fromkeys(f"{run.date[:10]}, {run.at}, {run.where}"
+    runs = dict.fromkeys(f"{run.age}, {run.at}, {run.where}"
                          for _, run in found.values())
     rows = [(row["row"], figure(row, row["devrt"]),
              *(figure(row, row.get("peers", {}).get(peer)) for peer in peers),

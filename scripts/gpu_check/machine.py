@@ -50,6 +50,12 @@ def gpus():
     return found
 
 
+def architectures():
+    """Returns the architectures of the GPUs, as compilers name them."""
+    told = output("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
+    return sorted({f"sm_{number.replace('.', '')}" for number in told.split()})
+
+
 def driver():
     version = output("nvidia-smi", "--query-gpu=driver_version",
                      "--format=csv,noheader")
@@ -106,6 +112,7 @@ def facts(check, driver_name, quick, given):
         "quick": quick,
         "machine": {
             "gpus": gpus() if driver_name is None else [],
+            "architectures": architectures() if driver_name is None else [],
             "devices": check.device_list(),
             "driver": driver() if driver_name is None else driver_name,
             "cuda": output(sys.executable, "-c", CUDA_VERSION,

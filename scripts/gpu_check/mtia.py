@@ -19,6 +19,7 @@ EXAMPLES = [
 
 CALLS, ALLOCATORS = "Guards, streams and events on mtia", "Allocators on mtia"
 LAYERS = "Layers, more than without"
+VARIABLES = {"guards_bench": {"DEVRT_MTIA": "devices=64"}}
 # By program: (topic, row, benchmark, unit, the bar).
 TABLES = {
     "guards_bench": [
@@ -27,7 +28,9 @@ TABLES = {
         (CALLS, "StreamGuard, same device", "StreamGuardSame", "ns", None),
         (CALLS, "StreamGuard, switching", "StreamGuardSwitch", "ns", None),
         (CALLS, "CurrentStream", "CurrentStream", "ns", 3),
-        (CALLS, "one table call", "TableCall", "ns", 2)],
+        (CALLS, "one table call", "TableCall", "ns", 2),
+        *((CALLS, f"{call} over {count} of 64 devices", f"{call}OfMany/{count}", "ns",
+           None) for call in ["DeviceGuard", "CurrentStream"] for count in [1, 64])],
     "streams_bench": [
         (CALLS, "stream from the recycler and back", "StreamCreateDestroy", "ns", 60),
         (CALLS, "event create + record + destroy", "EventCreateRecordDestroy", "ns",
@@ -35,7 +38,12 @@ TABLES = {
         (CALLS, "stream query, idle", "StreamQueryIdle", "ns", None),
         (CALLS, "one stream waits for another, both ways", "StreamWaitsForStream",
          "ns", None),
-        (CALLS, "empty kernel, submitted and run", "EmptyLaunch", "ns", None)],
+        (CALLS, "empty kernel, submitted and run", "EmptyLaunch", "ns", None),
+        *((CALLS, f"{text} among {count:,} streams", f"{name}AmongStreams/{count}",
+           "ns", None)
+          for name, text in [("Record", "event create + record + destroy"),
+                             ("Create", "stream from the recycler and back")]
+          for count in [10, 10000])],
     "simulator_bench": [
         ("Simulated runs", f"{count} operations, {strategy}", f"{name}/{count}",
          "runs/s", bar)
@@ -133,7 +141,7 @@ def measured(check, options, program, variables=None):
 
 def benchmark(program):
     def part(check, options):
-        found = measured(check, options, program)
+        found = measured(check, options, program, VARIABLES.get(program))
         rows.add_bench_rows(check, *bench_rows(program, found))
     return part
 
@@ -141,21 +149,31 @@ def benchmark(program):
 def layers(check, options):
     """What a layer adds to a call: differences of benchmarks."""
     plain = measured(check, options, "layers_bench")
+    ring = check.file("layers_bench.ring")
     traced = measured(check, options, "layers_bench",
-                      {"DEVRT_LAYERS": "trace", "DEVRT_TRACE": "ring"})
+                      {"DEVRT_LAYERS": "trace", "DEVRT_TRACE": str(ring)})
+    if not ring.exists():
+        check.add(check.part, FAILED, "the trace layer wrote no file")
+        return
+    ring.unlink()  # a large file
 
-    def call(found, name):
+    def time(found, name):
         return rows.nanoseconds(found[name], "cpu_time")
 
-    none, one, four = (call(plain, f"PassThroughLayers<{count}>")
+    def more(name):
+        return time(traced, name) - time(plain, name)
+
+    none, one, four = (time(plain, f"PassThroughLayers<{count}>")
                        for count in [0, 1, 4])
     rows.add_bench_rows(check, [
-        bench_row(LAYERS, text, "ns", value, bars={f"{bar} ns": at_most(value, bar)})
+        bench_row(LAYERS, text, "ns", value,
+                  bars={f"{bar} ns": at_most(value, bar)} if bar else None)
         for text, value, bar in [
             ("a call, one pass-through layer", one - none, 0.7),
             ("a call, each further layer", (four - one) / 3, 0.7),
-            ("a call, the trace layer",
-             call(traced, "ChosenLayers") - call(plain, "ChosenLayers"), 60)]])
+            ("a call, the trace layer", more("ChosenLayers"), 60),
+            ("an operation, the trace layer", more("ChosenLayersOperation/512"),
+             None)]])
 
 
 PARTS = {

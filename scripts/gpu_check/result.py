@@ -8,8 +8,8 @@ A file is a JSON object:
     commit      the commit of the sources that were built, "" if it is unknown
     dirty       true if these sources differed from the commit
     quick       true for --quick: fewer random programs, medians of fewer figures
-    machine     gpus and devices (names), driver, cuda (its version), system,
-                processor, libraries (versions by name)
+    machine     gpus and devices (names), architectures ("sm_90"), driver, cuda (its
+                version), system, processor, libraries (versions by name)
     parts       the parts that ran, by name; a part that --skip names is left out
 
 A part:
@@ -56,7 +56,8 @@ COMMIT = re.compile(r"([0-9a-f]{7,40})?")
 # The members of each kind of object, with their types; (required, optional).
 RUN = ({"format": int, "date": str, "commit": str, "machine": dict, "parts": dict},
        {"dirty": bool, "quick": bool})
-MACHINE = ({}, {"gpus": list, "devices": list, "driver": str, "cuda": str,
+MACHINE = ({}, {"gpus": list, "architectures": list, "devices": list,
+                "driver": str, "cuda": str,
                 "system": str, "processor": str, "libraries": dict})
 PART = ({"outcome": str},
         {**dict.fromkeys(COUNTS, int), "seconds": NUMBER, "failures": list,

@@ -2,6 +2,7 @@
 """scripts/evidence.py: its pages say what the result files say, and no more."""
 
 import contextlib
+import datetime
 import io
 import json
 import pathlib
@@ -15,7 +16,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import evidence  # noqa: E402
-from gpu_check import parts, result  # noqa: E402
+from gpu_check import mtia, parts, result  # noqa: E402
 
 MOST_WORDS_OF_A_PARAGRAPH, MOST_WORDS_OF_A_CELL = 80, 40
 
@@ -79,7 +80,7 @@ class KeptResults(Evidence):
                 self.assertRegex(
                     pages["hardware.md"],
                     rf"(?m)^\| `{name}`[^|]*\| {re.escape(word)} \| "
-                    rf"{part.get('passed', '')} \|.*\| {run.date[:10]} \| "
+                    rf"{part.get('passed', '')} \|.*\| {run.age} \| "
                     rf"{re.escape(run.at)} \|")
                 for failure in part.get("failures", []):
                     self.assertIn(failure, pages["hardware.md"])
@@ -108,6 +109,7 @@ class KeptResults(Evidence):
     def test_every_part_of_gpu_check_has_a_backend(self):
         of_gpus = [*evidence.PARTS["cuda"], *evidence.PARTS["hip"]]
         self.assertEqual(sorted(of_gpus), sorted(parts.PARTS))
+        self.assertEqual(sorted(evidence.PARTS["mtia"]), sorted(mtia.PARTS))
 
     def test_folders_exist(self):
         for of in evidence.PARTS.values():
@@ -168,6 +170,46 @@ class Choice(Evidence):
         self.assertIn("- The part `sanitizer` of `cuda`.", page)
         self.assertNotIn("- The part `soak` of `cuda`.", page)
 
+    def test_ages_are_counted_to_the_newest_commit(self):
+        self.write(a=run_of({"soak": passed()}, "2026-01-01T23:59Z"),
+                   b=run_of({"faults": passed()}, "2026-01-02"))
+        with mock.patch.object(evidence, "newest_date",
+                               lambda: datetime.date(2026, 1, 3)):
+            self.assertEqual(self.rows("soak")[0][5], "2026-01-01, 2 days")
+            self.assertEqual(self.rows("faults")[0][5], "2026-01-02, 1 day")
+            self.assertIn("counted to 2026-01-03", self.make()[2]["hardware.md"])
+
+    def test_what_holds_is_the_worst_of_a_part(self):
+        self.write(a=run_of({"soak": {"outcome": "failed", "failures": ["it grows"]},
+                             "faults": passed()}, "2026-01-01"),
+                   b=run_of({"soak": passed(1, partial="40 s")}, "2026-01-02"))
+        page = self.make()[2]["hardware.md"]
+        self.assertIn("1 of 20 parts passed; failed: `soak`; never run: `kernels`", page)
+
+    def never(self):
+        page = self.make()[2]["hardware.md"]
+        return page.split("## Never run\n")[1].split("##")[0]
+
+    def test_what_no_file_shows_has_never_run(self):
+        never = self.never()
+        for text in ["- The part `soak` of `cuda`", "- The part `mtia_tests` of `mtia`",
+                     "`cuda` on a GPU of NVIDIA's", "`hip` on a GPU of AMD's",
+                     "- More GPUs in one run than 0."]:
+            self.assertIn(text, never)
+        run = run_of({"soak": passed()}, gpus=4)
+        run["machine"].update(gpus=["AMD Instinct"] * 4, architectures=["gfx90a"],
+                              system="Debian GNU/Linux 12 (bookworm), Linux 6.1",
+                              processor="AMD EPYC")
+        self.write(a=run)
+        never = self.never()
+        for text in ["of AMD's", "`soak`", "gfx90a,", ", gfx90a\n"]:
+            self.assertNotIn(text, never)
+        for text in ["`cuda` on a GPU of NVIDIA's", "architecture than gfx90a.",
+                     "Images of `hip` for gfx1010, ", "More GPUs in one run than 4.",
+                     "operating system than Debian GNU/Linux 12.",
+                     "processor than AMD EPYC."]:
+            self.assertIn(text, never)
+
     def test_a_commit_that_git_does_not_know(self):
         self.write(a=run_of({"soak": passed()}, commit="f" * 40))
         self.assertEqual(self.rows("soak")[0][-1], "not known")
@@ -191,6 +233,21 @@ class Benchmarks(Evidence):
         self.assertIn("| one | 9 ns | 10 ns | 0.9 | `4567def`, 1 x GPU A |", page)
         self.assertIn("| two | 12 ns | 10 ns | 1.2 | `0123abc`, 1 x GPU A |", page)
         self.assertNotIn("11 ns", page)
+
+    def test_a_row_stays_if_a_newer_one_lacks_its_peers(self):
+        def rows(value, **peers):
+            return {"benchmarks": passed(rows=[
+                result.bench_row("Calls", "one", "ns", value, peers)])}
+        self.write(a=run_of(rows(11, a=10, b=20), "2026-01-01"),
+                   b=run_of(rows(12, a=10), "2026-01-02"))
+        page = self.page()
+        self.assertIn("| one | 11 ns | 10 ns | 20 ns |", page)
+        self.assertIn("| one | 12 ns | 10 ns |", page)
+        self.write(c=run_of(rows(13, a=10, b=20, c=5), "2026-01-03"))
+        page = self.page()
+        self.assertIn("| one | 13 ns | 10 ns | 20 ns | 5 ns |", page)
+        self.assertNotIn("11 ns", page)
+        self.assertNotIn("12 ns", page)
 
     def test_bars_and_peers(self):
         row = result.bench_row("Calls", "one", "GB/s", 1234.5, {"a": 400, "b": 500},
