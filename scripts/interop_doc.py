@@ -1,285 +1,218 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/evidence/interop.md from results of the interop matrix.
+"""Makes the tables of docs/evidence/interop.md.
 
-usage: scripts/interop_doc.py                   writes the page
-       scripts/interop_doc.py --check           checks that it is up to date
-       scripts/interop_doc.py --take NAME FILE...
-             keeps a result as docs/interop/NAME.jsonl, replacing an older one
-             of that name, then writes the page. Several files are one run in
-             parts: if two files have a case, the later one counts
+usage: scripts/interop_doc.py --package DIR [--append FILE] [--results FOLDER]
 
-FILE is written by tests/interop/matrix.py --json FILE. A kept result has one
-line about the run, with how many cases were skipped and why, then one line for
-each case that ran. The page shows every kept result: ci.jsonl comes from machines
-without a GPU, ci_torch.jsonl from Debian's PyTorch there, and the others from GPUs.
-Exit code 1: the page is out of date; 2: wrong usage.
+The tables are the cases of tests/interop/matrix.py, which needs NumPy and the Python
+package in DIR, such as build/python.  What passed comes from docs/evidence/results/:
+the newest results of the parts `interop` and `mtia_interop` of scripts/gpu-check.  A
+case of theirs passed unless the result names it as failed or lacked what it needs.
+Prints the tables, or adds them to FILE, as scripts/docs does with its copy of the page.
 """
 
+import argparse
 import collections
-import json
+import dataclasses
 import pathlib
+import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "docs/interop"
-PAGE = ROOT / "docs/evidence/interop.md"
-sys.path.insert(0, str(ROOT / "tests/interop"))
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MATRIX = ROOT / "tests/interop"
+sys.path[:0] = [str(ROOT / "scripts"), str(MATRIX)]
 import deviations  # noqa: E402
+import evidence  # noqa: E402
 
-SCHEMA = "devrt.interop/1"  # of matrix.py's files
-KEPT_SCHEMA = "devrt.interop.kept/1"  # of the files in RESULTS
-
-HEAD = """<!-- Written by scripts/interop_doc.py; do not edit. -->
-# What devrt exchanges with which library
-
-This page shows which arrays devrt and other libraries pass to each other, as
-`tests/interop/matrix.py` found it with the versions named under [Runs](#runs).
-
-On the CPU and mtia, `scripts/setup --interop` installs the libraries, and `meson test -C
-build --suite interop` runs the matrix; `.ci/run torch` does with Debian's PyTorch. On
-NVIDIA GPUs, `scripts/gpu-check --python build/python` runs it.
-
-| Code | Meaning |
-|---|---|
-| Z | zero-copy, ordered by events, no wait on the host |
-| H | zero-copy, the other library waits on the host |
-| U | zero-copy, not ordered by the other library: order first, `x.ready()` |
-| C | a copy, with the right values |
-| W | zero-copy after devrt has waited on the host |
-| A | address, size and format only |
-| E:name | refused, with that exception |
-
-After its code a cell says `ok`, **deviates** (explained under
-[Deviations](#deviations)) or **failed**. A cell is empty where the run lacked a device
-or a library; "what did not run" counts these cases.
-
-A cell sums up its variants (dtypes, shapes, layouts, read-only memory, data on another
-device than the current one, pairs of streams), lifetimes and threads. A Z cell is also
-repeated through the C exchange API. The trace layer's records show that exchange on one
-stream costs neither an event nor a wait.
-
-A run that is older than some cases lacks them. `docs/interop/` has each case of each run.
-"""
-
-PRODUCER_ROWS = ("cuda", "cuda_ro", "managed", "pinned", "pinned_mapped",
-                 "mtia_pinned", "mtia", "cpu")
-ROW_NAMES = {"cuda_ro": "cuda, read-only", "mtia_pinned": "pinned (mtia)",
-             "pinned_mapped": "pinned, mapped view"}
-
-
-def kept(result):
-  """Returns the text to keep for a result of matrix.py: a line for each case."""
-  skipped = collections.Counter(
-      case["note"].split(":")[0] for case in result["cases"]
-      if case["outcome"] == "skipped")
-  run = {key: value for key, value in result.items() if key != "cases"}
-  lines = [{**run, "schema": KEPT_SCHEMA, "skipped": skipped}]
-  for case in result["cases"]:
-    if case["outcome"] != "skipped":
-      lines.append({key: case[key] for key in
-                    ("id", "code", "outcome", "note", "table")
-                    if case.get(key)})
-  return "".join(json.dumps(line) + "\n" for line in lines)
-
-
-def parsed(text):
-  """Returns the result of a kept text, in matrix.py's form, with skipped cases counted.
-  """
-  result, *cases = [json.loads(line) for line in text.splitlines()]
-  if result.get("schema") != KEPT_SCHEMA:
-    raise ValueError(f"the schema is not {KEPT_SCHEMA}")
-  result["cases"] = [{"note": "", **case} for case in cases]
-  deviations.mark(result["cases"], deviations.load())
-  return result
-
-
-def load():
-  results = {}
-  for path in sorted(RESULTS.glob("*.jsonl")):
-    try:
-      results[path.stem] = parsed(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-      raise SystemExit(f"{path}: {error}; "
-                       "write it by scripts/interop_doc.py --take") from None
-  return results
-
-
-def worst(cases):
-  """Returns the worst outcome of a cell's cases."""
-  outcomes = {case["outcome"] for case in cases}
-  return next(word for word in WORDS if word in outcomes)
-
-
+PARTS = {"interop": "cuda", "mtia_interop": "mtia"}  # with their backends
+ROW_NAMES = {"cuda": "cuda", "cuda_ro": "cuda, read-only", "managed": "managed",
+             "pinned": "pinned", "pinned_mapped": "pinned, mapped view",
+             "mtia_pinned": "pinned (mtia)", "mtia": "mtia", "cpu": "cpu"}
+COLUMNS = 6  # of one table
 # The worst first.
-WORDS = {"failed": "**failed**", "deviates": "**deviates**", "passed": "ok"}
+WORDS = {"failed": "**failed**", "deviates": "**deviates**", "not run": "*not run*",
+         "passed": "ok"}
 
 
-def cells_of(result, first):
-  """Returns {(row, column): [cases]} for ids FIRST/row/column[/...]."""
-  cells = collections.OrderedDict()
-  for case in result["cases"]:
-    parts = case["id"].split("/")
-    if parts[0] == first and len(parts) >= 3:
-      cells.setdefault((parts[1], parts[2]), []).append(case)
-  return cells
+@dataclasses.dataclass
+class Cell:
+    """A case of the matrix, as far as the page needs it."""
+    id: str
+    code: str
+    peers: tuple = ()
+    backend: str = "cpu"
+    devices: int = 1
 
 
-def code_of(cases):
-  """Returns a cell's outcome, and that of the specification if it differs."""
-  code = cases[0]["code"].split("!")[0]
-  for case in cases:
-    if "table" in case:
-      return f"{case['table']}, here {code}"
-  return code
+class Result:
+    """The newest result of a part: which cases it ran, and which failed."""
+
+    def __init__(self, run, name):
+        self.run, self.backend = run, PARTS[name]
+        self.part = run.data["parts"][name]
+        self.absent = set(re.findall(r"\bno (\w+_peer)",
+                                     "; ".join(self.part.get("skips", []))))
+
+    def count(self, *outcomes):
+        return sum(self.part.get(of, 0) for of in outcomes)
+
+    def ran(self, case):
+        if case.backend == "cuda" and (
+                self.backend != "cuda" or case.devices > len(self.run.gpus)):
+            return False
+        return not self.absent & set(case.peers)
+
+    def failed(self, case):
+        return any(text.startswith(f"{case.id}:")
+                   for text in self.part.get("failures", []))
 
 
-def producer_tables(name, result):
-  cells = cells_of(result, "producer")
-  columns = list(dict.fromkeys(column for _, column in cells))
-  rows = [row for row in PRODUCER_ROWS if any(r == row for r, _ in cells)]
-  yield f"### {name}: a devrt array in other libraries\n"
-  for begin in range(0, len(columns), 6):
-    part = columns[begin:begin + 6]
-    yield "| devrt array | " + " | ".join(f"`{c}`" for c in part) + " |"
-    yield "|---" * (len(part) + 1) + "|"
-    for row in rows:
-      texts = []
-      for column in part:
-        cases = cells.get((row, column))
-        texts.append(f"{code_of(cases)} {WORDS[worst(cases)]}" if cases else "")
-      yield f"| {ROW_NAMES.get(row, row)} | " + " | ".join(texts) + " |"
+def known_deviations():
+    """Returns {pattern: entry} of deviations that do not depend on a library's version.
+    """
+    return {name: entry for name, entry in deviations.load().items()
+            if "note" not in entry}
+
+
+def deviation(case):
+    return next((entry for name, entry in known_deviations().items()
+                 if re.fullmatch(re.escape(name).replace(r"\*", ".*"), case.id)), None)
+
+
+def outcome(case, results):
+    ran = [result for result in results if result.ran(case)]
+    if any(result.failed(case) for result in ran):
+        return "failed"
+    if not ran:
+        return "not run"
+    return "deviates" if deviation(case) else "passed"
+
+
+def summed(cases, results):
+    """Returns the code of a group of cases, and the word for their worst outcome."""
+    found = [outcome(case, results) for case in cases]
+    if any(word != "not run" for word in found):
+        found = [word for word in found if word != "not run"]
+    code = cases[0].code.split("!")[0]
+    other = next((entry["table"] for entry in map(deviation, cases)
+                  if entry and "table" in entry), None)
+    return (f"{other}, here {code}" if other else code,
+            WORDS[next(word for word in WORDS if word in found)])
+
+
+def groups_of(cases, first, depth):
+    """Returns {the id's words behind `first`, up to `depth`: cases}."""
+    groups = collections.OrderedDict()
+    for case in cases:
+        words = case.id.split("/")
+        if words[0] == first:
+            groups.setdefault(tuple(words[1:depth]), []).append(case)
+    return groups
+
+
+def runs_table(cases, results):
+    yield "## Runs\n"
+    yield from evidence.table(
+        ["Backend", "Age", "Commit", "Machine", "Passed", "Deviates", "Failed",
+         "Skipped", "Of"],
+        [(result.backend, result.run.age, result.run.at, result.run.where,
+          *(result.count(of) for of in ["passed", "deviates", "failed", "skipped"]),
+          result.count("passed", "deviates", "failed", "skipped"))
+         for result in results])
+    yield f"The matrix has {len(cases)} cases now.\n"
+    for result in results:
+        libraries = result.run.data["machine"].get("libraries", {})
+        yield f"- {result.backend}: " + ", ".join(
+            f"{name} {version}" for name, version in libraries.items()) + "."
+        yield from (f"  - skipped: {text}" for text in result.part.get("skips", []))
+        yield from (f"  - **failed**: {text}" for text in result.part.get("failures", []))
     yield ""
 
 
-def consumer_table(name, result):
-  yield f"### {name}: arrays of other libraries in devrt\n"
-  yield "| from | where | by | code | result |"
-  yield "|---|---|---|---|---|"
-  grouped = collections.OrderedDict()
-  for case in result["cases"]:
-    parts = case["id"].split("/")
-    if parts[0] == "consumer":
-      key = tuple(parts[1:4]) if len(parts) >= 4 else (parts[1], parts[2], "")
-      grouped.setdefault(key, []).append(case)
-  for (peer, place, how), cases in grouped.items():
-    yield (f"| {peer} | {place} | {how} | {code_of(cases)} | "
-           f"{WORDS[worst(cases)]} |")
-  yield ""
+def producer_tables(cases, results):
+    cells = groups_of(cases, "producer", 3)
+    columns = list(dict.fromkeys(column for _, column in cells))
+    yield "## An array of devrt in other libraries\n"
+    for begin in range(0, len(columns), COLUMNS):
+        part = columns[begin:begin + COLUMNS]
+        yield from evidence.table(
+            ["Array"] + [f"`{column}`" for column in part],
+            [[text] + [" ".join(summed(cells[row, column], results))
+                       if (row, column) in cells else "" for column in part]
+             for row, text in ROW_NAMES.items()])
 
 
-def said_of(case):
-  said = [code_of([case])] if "table" in case else []
-  note = ": ".join(said + [case["note"]] if case["note"] else said)
-  return note.replace("|", "\\|").replace("\n", " ")[:100]
+def consumer_table(cases, results):
+    yield "## Arrays of other libraries in devrt\n"
+    yield from evidence.table(
+        ["Library", "Where", "By", "Code", "Result"],
+        [(*(words + ("", ""))[:3], *summed(group, results))
+         for words, group in groups_of(cases, "consumer", 4).items()])
 
 
-def other_table(name, result):
-  """Yields a row for each group of cases that passed, and one for each other case."""
-  groups = collections.OrderedDict()
-  for case in result["cases"]:
-    parts = case["id"].split("/")
-    if parts[0] not in ("producer", "consumer"):
-      groups.setdefault("/".join(parts[:2]), []).append(case)
-  if not groups:
-    return
-  yield f"### {name}: scenarios, proofs of order, captures\n"
-  yield "| cases | result | said |"
-  yield "|---|---|---|"
-  for group, cases in groups.items():
-    good = [case for case in cases if case["outcome"] == "passed"]
-    if good:
-      yield f"| `{group}`, {len(good)} | ok | |"
-    for case in cases:
-      if case["outcome"] != "passed":
-        yield f"| `{case['id']}` | {WORDS[case['outcome']]} | {said_of(case)} |"
-  yield ""
-
-
-def runs_table(results):
-  yield "## Runs\n"
-  yield "| run | date | commit | machine | passed | deviates | failed | skipped |"
-  yield "|---|---|---|---|---|---|---|---|"
-  for name, result in results.items():
-    counts = collections.Counter(case["outcome"] for case in result["cases"])
-    yield (f"| {name} | {result['date']} | {result.get('commit') or ''} | "
-           f"{result['machine']} | "
-           + " | ".join(str(counts[key]) for key in
-                        ("passed", "deviates", "failed"))
-           + f" | {sum(result['skipped'].values())} |")
-  yield ""
-  for name, result in results.items():
-    texts = ", ".join(f"{key} {value}"
-                      for key, value in result["versions"].items())
-    yield f"- {name}: {texts}."
-  yield ""
-
-
-def skipped_list(name, result):
-  if not result["skipped"]:
-    return
-  yield f"### {name}: what did not run\n"
-  yield "| why | cases |"
-  yield "|---|---|"
-  for reason, count in result["skipped"].items():
-    yield f"| {reason.replace('|', '/')} | {count} |"
-  yield ""
+def other_table(cases, results):
+    yield "## Scenarios, proofs of order, captures\n"
+    rows = []
+    for first in dict.fromkeys(case.id.split("/")[0] for case in cases):
+        if first not in ("producer", "consumer"):
+            for words, group in groups_of(cases, first, 2).items():
+                found = collections.Counter(outcome(case, results) for case in group)
+                rows.append((f"`{'/'.join((first, *words))}`", ", ".join(
+                    f"{found[word]} {text}" for word, text in WORDS.items()
+                    if found[word])))
+    yield from evidence.table(["Cases", "Result"], rows)
 
 
 def deviations_list():
-  names_of = collections.OrderedDict()
-  for name, entry in deviations.load().items():
-    names_of.setdefault(entry["why"], []).append(f"`{name}`")
-  yield "## Deviations\n"
-  yield "Each line names cases that differ from the specification, and says why.\n"
-  for why, names in names_of.items():
-    yield f"- {', '.join(names)}: {why}"
-  yield ""
+    names_of = collections.OrderedDict()
+    for name, entry in deviations.load().items():
+        names_of.setdefault(entry["why"], []).append(f"`{name}`")
+    yield "## Deviations\n"
+    yield "Each line names cases that differ from the specification, and says why.\n"
+    yield from (f"- {', '.join(names)}: {why}" for why, names in names_of.items())
 
 
-def page(results):
-  lines = [HEAD]
-  lines += runs_table(results)
-  for name, result in results.items():
-    lines += [f"## Results of {name}\n"]
-    for part in (producer_tables, consumer_table, other_table, skipped_list):
-      lines += part(name, result)
-  lines += deviations_list()
-  return "\n".join(lines).rstrip("\n") + "\n"
+def tables(cases, results):
+    lines = []
+    for part in (runs_table, producer_tables, consumer_table, other_table):
+        lines += part(cases, results)
+    lines += deviations_list()
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def merged(parts):
-  """Returns one result for the parts of a run."""
-  cases = {case["id"]: case for part in parts for case in part["cases"]}
-  commits = dict.fromkeys(part.get("commit") or "unknown" for part in parts)
-  return {**parts[-1], "commit": ", ".join(commits),
-          "cases": [cases[name] for name in sorted(cases)]}
+def newest(folder):
+    """Returns the newest result of each backend."""
+    runs = evidence.load(folder)
+    found = {name: evidence.results_of(runs, name)[:1] for name in PARTS}
+    return [Result(run, name) for name, some in found.items() for run in some]
+
+
+def cases_of(package):
+    sys.path.insert(0, str(package))
+    import matrix
+    return [Cell(case.id, case.code, case.peers, case.backend, case.devices)
+            for case in matrix.all_cases(matrix.MODULES).values()]
 
 
 def main():
-  words = sys.argv[1:]
-  if words[:1] == ["--take"] and len(words) >= 3:
-    RESULTS.mkdir(exist_ok=True)
-    parts = [json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
-             for file in words[2:]]
-    for file, part in zip(words[2:], parts):
-      if part.get("schema") != SCHEMA:
-        print(f"{file} is not of schema {SCHEMA}", file=sys.stderr)
-        return 2
-    (RESULTS / f"{words[1]}.jsonl").write_text(kept(merged(parts)),
-                                               encoding="utf-8")
-  elif words not in ([], ["--check"]):
-    print(__doc__, file=sys.stderr)
-    return 2
-  text = page(load())
-  if words == ["--check"]:
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-      return 0
-    print("docs/evidence/interop.md is out of date: scripts/interop_doc.py")
-    return 1
-  PAGE.write_text(text, encoding="utf-8")
-  return 0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--package", metavar="DIR", required=True, type=pathlib.Path)
+    parser.add_argument("--append", metavar="FILE", type=pathlib.Path)
+    parser.add_argument("--results", metavar="FOLDER", default=evidence.RESULTS)
+    args = parser.parse_args()
+    try:
+        cases = cases_of(args.package.resolve())
+    except ModuleNotFoundError as error:
+        sys.exit(f"interop_doc: {error}; the cases need NumPy and the Python package")
+    text = tables(cases, newest(args.results))
+    if args.append is None:
+        print(text, end="")
+    else:
+        with open(args.append, "a", encoding="utf-8") as file:
+            file.write("\n" + text)
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+    main()

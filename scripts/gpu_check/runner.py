@@ -61,7 +61,6 @@ class Runner:
         self.folder = folder
         self.rows = []
         self.commands = []
-        self.commit = ""
         # For the result file, by part.
         self.figures = {}
         self.bench_rows = {}

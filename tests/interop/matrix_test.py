@@ -5,7 +5,6 @@
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -59,11 +58,7 @@ def main():
          "--json", str(answer), "--log", os.devnull],
         text=True, stdout=subprocess.PIPE)
     assert ended.returncode == 1, ended
-    report = json.loads(answer.read_text(encoding="utf-8"))
-  cases = report["cases"]
-  # None outside of a git checkout, or without git.
-  assert report["commit"] is None or re.fullmatch(
-      "[0-9a-f]{7,}(-dirty)?", report["commit"]), report["commit"]
+    cases = json.loads(answer.read_text(encoding="utf-8"))["cases"]
   found = {case["id"].split("/")[1]: case for case in cases}
   outcomes = {name: case["outcome"] for name, case in found.items()}
   assert outcomes == WANTED, outcomes
