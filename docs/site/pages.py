@@ -150,7 +150,8 @@ def write_statements(source):
     write(folder / "statements.md", "Statements about other libraries",
           "This page lists what the pages of this folder say of other libraries, with the "
           "outcome of the last measurement. It is for readers who met a name such as PT5: "
-          f"the run was on {run['date']}, on {run['machine']}, with {versions}. "
+          f"the run was on {run['date']}, at commit {run['commit']}, on {run['machine']}, with "
+          f"{versions}. "
           "`documented` leads to the text of the library that says so.",
           "\n\n".join(f"## {library}\n\n| Name | Statement | Outcome |\n|---|---|---|\n"
                       + "\n".join(rows) for library, rows in tables.items()))

@@ -16,6 +16,8 @@ cannot be measured here. A claim that may spoil the process is `alone`.
 """
 
 import dataclasses
+import hashlib
+import inspect
 import typing
 
 
@@ -37,11 +39,21 @@ class Claim:
     devices: int = 1  # that the measurement needs
     source: str = ""  # of a claim that is read in a document, not measured
 
+    @property
+    def code(self):
+        """A name for what the measurement does: another one must be measured again."""
+        text = inspect.getsource(self.measure) if self.measure else self.source
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
 
 class Library:
-    """The claims about one library, and the modules that they import."""
+    """The claims about one library, and the modules that they import.
 
-    def __init__(self, name, modules=(), distributions=()):
+    `documents` is the page of the library for claims that were not measured yet.
+    """
+
+    def __init__(self, name, modules=(), distributions=(), documents=""):
+        self.documents = documents
         self.name = name
         self.modules = modules
         self.distributions = distributions

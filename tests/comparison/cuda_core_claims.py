@@ -6,7 +6,8 @@ import concurrency
 import gpu
 from claims import expect
 
-library = claims.Library("cuda.core", ["cuda.core"], ["cuda-core", "cuda-bindings"])
+library = claims.Library("cuda.core", ["cuda.core"], ["cuda-core", "cuda-bindings"],
+                         "https://nvidia.github.io/cuda-python/cuda-core/latest/")
 BYTES = 1 << 20
 
 

@@ -6,7 +6,8 @@ import concurrency
 import gpu
 from claims import expect
 
-library = claims.Library("cupy", ["cupy"], ["cupy-cuda13x", "cupy-cuda12x", "cupy"])
+library = claims.Library("cupy", ["cupy"], ["cupy-cuda13x", "cupy-cuda12x", "cupy"],
+                         "https://docs.cupy.dev/en/stable/reference/cuda.html")
 BYTES = 5 << 20
 
 

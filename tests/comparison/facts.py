@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what docs/coming-from/ says of PyTorch, CuPy, Numba and cuda.core.
 
-usage: facts.py [--list] [--library NAME] [--only ID,ID] [--json FILE]
+usage: facts.py [--library NAME] [--only ID,ID] [--json FILE] [--commit COMMIT]
+       facts.py --list
+       facts.py --not-measured FILE
 
 Needs a machine with an NVIDIA GPU; a library that is missing is skipped. Prints one
-line for each claim, and writes a JSON of all to FILE (by default to stdout):
+line for each claim, and writes a JSON of all to FILE (by default to stdout), with the
+date, the commit of this tree (or COMMIT), the machine and the versions:
 
   holds       the library does what the page says; "observed" says what was seen
   differs     it does something else, so the page is wrong
   failed      the measurement raised, hung or ended the process
   skipped     the library or a second GPU is missing
-  documented  read in the library's documents, not measured
+  documented  read in the library's documents, not measured; "observed" has the address
 
---list prints the claims without measuring anything, and needs no library. Exit code:
-0, 1 if a claim differs or failed, 77 without a GPU.
+--list prints the claims without measuring anything, and needs no library. Nor does
+--not-measured: it marks those claims in FILE as documented whose measurement is new or
+has changed since that run. Exit code: 0, 1 if a claim differs or failed, 77 without a GPU.
 
 The claims of a library run in one process, those that may spoil a process each in one
 of their own. A process that ends early is started again after the claim that ended it.
@@ -38,9 +42,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import claims  # noqa: E402
 import gpu  # noqa: E402
+from gpu_check import machine  # noqa: E402
 
 MODULES = ["torch_claims", "cupy_claims", "numba_claims", "cuda_core_claims",
            "rmm_claims"]
@@ -67,7 +72,27 @@ def chosen(arguments):
 
 def row(claim, outcome, observed, seconds=0.0):
     return {"id": claim.id, "library": claim.library, "claim": claim.says,
-            "outcome": outcome, "observed": observed, "seconds": round(seconds, 2)}
+            "outcome": outcome, "observed": observed, "seconds": round(seconds, 2),
+            "code": claim.code}
+
+
+def text_of(report):
+    """JSON with one line for each member and fact."""
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}"
+             for key, value in report.items() if key != "facts"]
+    facts = ",\n".join(f"  {json.dumps(fact)}" for fact in report["facts"])
+    return "{\n" + ",\n".join(lines) + f',\n "facts": [\n{facts}]\n}}\n'
+
+
+def mark_not_measured(path):
+    """Replaces the rows of claims that the run did not measure as they are now."""
+    report = json.loads(path.read_text(encoding="utf-8"))
+    old = {fact["id"]: fact for fact in report["facts"]}
+    report["facts"] = [
+        old[claim.id] if old.get(claim.id, {}).get("code") == claim.code
+        else row(claim, "documented", claim.source or library.documents)
+        for library in libraries() for claim in library.claims.values()]
+    path.write_text(text_of(report), encoding="utf-8")
 
 
 # ---- In a process of its own: claims of one library, a line of JSON for each
@@ -190,6 +215,8 @@ def parse():
     parser.add_argument("--library")
     parser.add_argument("--only", metavar="ID,ID")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--commit", metavar="COMMIT")
+    parser.add_argument("--not-measured", metavar="FILE", type=pathlib.Path)
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -199,10 +226,13 @@ def main():
     if arguments.work:
         name, ids = arguments.work
         return work(name, ids.split(","))
+    if arguments.not_measured:
+        mark_not_measured(arguments.not_measured)
+        return 0
     selection = chosen(arguments)
     if arguments.list:
         json.dump([{"id": c.id, "library": c.library, "claim": c.says,
-                    "source": c.source or "measured"}
+                    "source": c.source or "measured", "code": c.code}
                    for _, wanted in selection for c in wanted],
                   sys.stdout, indent=1)
         print()
@@ -214,13 +244,14 @@ def main():
     begin = time.monotonic()
     rows = all_rows(selection)
     report = {"date": datetime.date.today().isoformat(),
+              "commit": arguments.commit or machine.described(),
               "machine": f"{devices} x {gpu.device_name()}",
               "seconds": round(time.monotonic() - begin, 1),
               "versions": versions(), "facts": rows}
     for r in rows:
         print(f"{r['outcome']:10} {r['id']:5} {r['claim']}: {r['observed']}",
               file=sys.stderr)
-    text = json.dumps(report, indent=1) + "\n"
+    text = text_of(report)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(text, encoding="utf-8")
     else:

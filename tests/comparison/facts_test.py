@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -69,9 +70,41 @@ class Facts(unittest.TestCase):
         if not RESULTS.exists():
             self.skipTest(f"there is no {RESULTS.name}")
         run = json.loads(RESULTS.read_text(encoding="utf-8"))
+        for key in ("date", "commit", "machine", "versions"):
+            self.assertTrue(run[key], key)
         outcomes = {fact["id"]: fact["outcome"] for fact in run["facts"]}
-        self.assertEqual(set(outcomes), {claim["id"] for claim in claims()})
         self.assertEqual(set(outcomes.values()) - {"holds", "documented"}, set())
+        self.assertEqual({fact["id"]: fact["code"] for fact in run["facts"]},
+                         {claim["id"]: claim["code"] for claim in claims()},
+                         f"run facts.py, or facts.py --not-measured {RESULTS}")
+
+    def test_pages_mark_what_was_not_measured(self):
+        run = json.loads(RESULTS.read_text(encoding="utf-8"))
+        for fact in run["facts"]:
+            if fact["library"] == "rmm":  # its page says so of all statements
+                continue
+            found = re.findall(rf"\b{fact['id']}(, documented)?\b",
+                               read(PAGE_OF[fact["library"]]))
+            with self.subTest(fact["id"]):
+                self.assertEqual(set(map(bool, found)),
+                                 {fact["outcome"] == "documented"})
+                if fact["outcome"] == "documented":
+                    self.assertRegex(fact["observed"], "^https://")
+
+    def test_what_changed_is_not_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "facts.json"
+            run = json.loads(RESULTS.read_text(encoding="utf-8"))
+            changed, gone, *kept = run["facts"]
+            changed["code"] = "0"
+            run["facts"].remove(gone)
+            path.write_text(json.dumps(run), encoding="utf-8")
+            subprocess.run([sys.executable, "-B", str(HERE / "facts.py"),
+                            "--not-measured", str(path)], check=True)
+            facts = json.loads(path.read_text(encoding="utf-8"))["facts"]
+            self.assertEqual([fact["outcome"] for fact in facts[:2]],
+                             ["documented", "documented"])
+            self.assertEqual(facts[2:], kept)
 
     def test_names_of_devrt_exist(self):
         """Every word of the tables' second column is one of devrt's sources."""

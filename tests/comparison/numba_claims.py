@@ -8,7 +8,8 @@ import concurrency
 import gpu
 from claims import expect
 
-library = claims.Library("numba", ["numba.cuda"], ["numba-cuda", "numba"])
+library = claims.Library("numba", ["numba.cuda"], ["numba-cuda", "numba"],
+                         "https://nvidia.github.io/numba-cuda/reference/memory.html")
 
 
 def cuda():
@@ -131,6 +132,11 @@ def bound_stream():
 def no_dlpack():
     return claims.expect_absent(cuda().device_array(4),
                                 ["__dlpack__", "__dlpack_device__"])
+
+
+@library.claim("NB23", "device arrays have no call that marks a use by another stream")
+def no_record_stream():
+    return claims.expect_absent(cuda().device_array(4), ["record_stream", "record_use"])
 
 
 @library.claim("NB13", "a kernel that gets a NumPy array copies it to the device and "

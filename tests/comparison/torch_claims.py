@@ -9,7 +9,8 @@ import concurrency
 import gpu
 from claims import expect
 
-library = claims.Library("torch", ["torch"], ["torch"])
+library = claims.Library("torch", ["torch"], ["torch"],
+                         "https://docs.pytorch.org/docs/stable/cuda.html")
 BYTES = 5 << 20  # a block of its own, not cut from a smaller segment
 
 
