@@ -61,12 +61,15 @@ def tests(check, options):
         return
     if check.run([sys.executable, "-c", "import pytest"], 60).code != 0:
         raise Skip("this Python has no pytest")
-    files = sorted((ROOT / "tests/python").rglob("test_*.py"))
+    files = [file for file in sorted((ROOT / "tests/python").rglob("test_*.py"))
+             if options.backend == "cuda" or not file.stem.endswith("_cuda")]
+    tool = check.root / "tools/devrt"
+    variables = {"DEVRT_TOOL": str(tool)} if tool.exists() else {}
     for file in files:
         command = check.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
              "--tb=short", file], 600,
-            {"PYTHONPATH": str(where), **backends(options, file),
+            {"PYTHONPATH": str(where), **variables, **backends(options, file),
              "DEVRT_TEST_PYTHON_PACKAGE": str(where),
              "PYTHONDONTWRITEBYTECODE": "1"})
         lines = command.output.strip().splitlines() or [""]

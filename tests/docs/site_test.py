@@ -3,19 +3,26 @@
 
     build-docs/python/bin/python3 tests/docs/site_test.py   # after scripts/docs
 
-The browser reads the site from the file system, as a user does offline.
+DEVRT_BUILD names a build folder other than build/. The browser reads the site from the
+file system, as a user does offline.
 """
 
+import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import unittest
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
-SITES = pathlib.Path(__file__).resolve().parents[2] / "build-docs/site"
+import links_test
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SITES = ROOT / "build-docs/site"
+BUILD = pathlib.Path(os.environ.get("DEVRT_BUILD", ROOT / "build"))
 DESKTOP, PHONE = (1280, 900), (390, 844)
 # Pages of each kind, the longest tables and the longest signatures among them.
 PAGES = """
@@ -116,19 +123,29 @@ class OnADesktop(Site, unittest.TestCase):
                 By.TAG_NAME, "body").value_of_css_property("background-color"))
         self.assertEqual(len(colours), 2)
 
-    def test_the_menu_of_versions_names_other_versions(self):
-        other = self.site.parent / "0.0.0-test/docs"
-        names = self.site.parent / "versions.js"
-        before = names.read_text(encoding="utf-8")
-        self.addCleanup(names.write_text, before, encoding="utf-8")
-        names.write_text(f'window.devrtVersions = ["{other.parent.name}", '
-                         f'"{self.site.name}"];', encoding="utf-8")
+    def menu(self):
+        """Returns the menu's versions, each with True if it is the selected one."""
+        return [(option.text, option.is_selected()) for option in
+                self.browser.find_elements(By.CSS_SELECTOR, ".devrt-versions option")]
+
+    def test_the_menu_leads_to_another_version_and_back(self):
+        docs = links_test.script()
+        other = self.site.parent / "0.0.0-test"
+        self.addCleanup(docs.write_versions, self.site.parent)
+        self.addCleanup(shutil.rmtree, other)
+        with tempfile.TemporaryDirectory() as source:
+            page = pathlib.Path(source) / "docs/index.md"
+            page.parent.mkdir()
+            page.write_text("# The other version\n", encoding="utf-8")
+            package, _ = docs.package_of(BUILD)
+            docs.write_pages(sys.executable, source, other, other.name, package)
         self.open("docs/concepts/architecture")
-        options = self.browser.find_elements(By.CSS_SELECTOR, ".devrt-versions option")
-        self.assertEqual([(o.text, o.is_selected()) for o in options],
-                         [(other.parent.name, False), (self.site.name, True)])
-        self.assertEqual(options[0].get_attribute("value"),
-                         (other / "index.html").as_uri())
+        versions = dict(self.menu())
+        self.assertEqual(versions, {other.name: False, self.site.name: True})
+        menu = self.browser.find_element(By.CSS_SELECTOR, ".devrt-versions select")
+        Select(menu).select_by_visible_text(other.name)
+        self.wait_for(lambda b: b.current_url == (other / "docs/index.html").as_uri())
+        self.assertEqual(dict(self.menu()), {other.name: True, self.site.name: False})
 
 
 if __name__ == "__main__":
