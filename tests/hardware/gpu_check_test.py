@@ -251,6 +251,21 @@ class Pieces(unittest.TestCase):
             "FAILED a/test_b.py::test_c - assert 0\nERROR test_d.py\n"),
             ["test_b.py::test_c", "test_d.py"])
 
+    def test_what_the_matrix_says(self):
+        cases = [("producer/cpu/numpy", "passed", ""),
+                 ("producer/cpu/numpy/variants", "failed", "another value"),
+                 ("producer/mtia/numpy", "deviates", ""),
+                 ("consumer/jax/cpu", "skipped", "no jax_peer: not installed"),
+                 ("consumer/jax/cuda", "skipped", "no jax_peer: not installed")]
+        command = runner.Command("interop", ["matrix.py"], 1, "", 1.0)
+        python.add_cases(self.check, command, {"cases": [
+            dict(zip(("id", "outcome", "note"), case)) for case in cases]})
+        part = result.part_of(self.check, "interop")
+        self.assertEqual({key: part[key] for key in result.COUNTS if key in part},
+                         {"passed": 1, "failed": 1, "skipped": 2, "deviates": 1})
+        self.assertEqual(part["failures"], ["producer/cpu/numpy/variants: another value"])
+        self.assertEqual(part["skips"], ["no jax_peer: not installed: 2 cases"])
+
     def meson_run(self, total, results):
         """Makes a build folder of `total` tests whose log has these results."""
         root = pathlib.Path(self.check.folder)
