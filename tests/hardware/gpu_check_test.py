@@ -114,7 +114,7 @@ class GpuCheck(unittest.TestCase):
         self.assertGreater(found["parts"]["conformance"]["passed"], 100)
         self.assertEqual(found["parts"]["conformance"]["failed"], 0)
 
-    def test_mtia(self):
+    def test_mtia_needs_no_gpu_and_writes_a_result(self):
         written = self.folder / "result.json"
         only = ["mtia_examples", "mtia_interop", "pinned_bench"]
         text = self.check("--mtia", "--prebuilt", BUILD, "--quick", "--result", written,
