@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/site/links.py and scripts/docs: links of a site, and the list of its versions."""
 
+import contextlib
 import functools
 import http.server
 import importlib.machinery
 import importlib.util
+import io
 import os
 import pathlib
 import sys
@@ -71,6 +73,14 @@ class Links(unittest.TestCase):
         with mock.patch.dict(os.environ, {"no_proxy": "127.0.0.1"}):
             self.assertEqual(links.unreachable(found), {f"{url}/gone.html": "404"})
         self.assertIn("404", links.GONE)
+
+    def test_without_a_network_no_link_is_called_wrong(self):
+        docs = script()
+        self.write("a.html", '<a href="https://nowhere.invalid/"></a>')
+        with mock.patch.object(docs.links, "answer", lambda url: "no such host"), \
+                contextlib.redirect_stdout(io.StringIO()), \
+                self.assertRaisesRegex(docs.Failed, "takes a network"):
+            list(docs.follow(self.folder))
 
     def test_the_start_page_leads_to_the_newest_version(self):
         for version in ["0.9.0", "0.10.0", "0.2.0"]:
