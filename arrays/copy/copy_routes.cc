@@ -22,11 +22,6 @@ bool IsNarrower(DType a, DType b) { return a.size() < b.size(); }
 
 }  // namespace
 
-StreamRef CopyJob::StreamOf(Device device) const {
-  if (stream.has_value() && stream->device() == device) return *stream;
-  return CurrentStream(device);
-}
-
 absl::Status CopyHostToHost(const Array& dst, const Array& src, CallSite site) {
   if (!MayOverlap(dst, src)) return ConvertOnHost(dst, src, site);
   const Array once = WithoutRepeats(src);
@@ -59,13 +54,9 @@ absl::Status CopyThroughHost(const CopyJob& job) {
 namespace {
 
 // One copy or kernel, inside a step.
-absl::Status EnqueueOne(const StreamTarget& target, const Array& dst,
-                        const Array& src, const CopyLayout& layout,
-                        bool is_block) {
-  if (!is_block) return EnqueueKernel(target, dst, src);
-  const uint64_t bytes = dst.nbytes();
-  return CopyOperands(target, OperandOf(dst, layout.dst, bytes),
-                      OperandOf(src, layout.src, bytes));
+absl::Status EnqueueOne(const StreamTarget& target, const CopyJob& job) {
+  return job.is_block ? EnqueueBlock(target, job)
+                      : EnqueueKernel(target, job.dst, job.src);
 }
 
 // Copies within one device through memory in between, because the sides may
@@ -76,19 +67,13 @@ absl::Status CopyOverlapping(const CopyJob& job, const CopyStep& step,
   DEVRT_ASSIGN_OR_RETURN(const Array copy, NewOn(step, once, once.dtype()));
   DEVRT_ASSIGN_OR_RETURN(const Array repeated,
                          copy.BroadcastTo(job.dst.shape()));
-  const CopyLayout in = LayoutOf(copy, once);
-  const CopyLayout out = LayoutOf(job.dst, repeated);
-  const bool in_block = in.IsBlockOf(copy, once);
-  const bool out_block = out.IsBlockOf(job.dst, repeated);
-  if (!kernels && !(in_block && out_block)) return CopyThroughHost(job);
+  const CopyJob in(copy, once, job.stream, true, job.site);
+  const CopyJob out(job.dst, repeated, job.stream, true, job.site);
+  if (!kernels && !(in.is_block && out.is_block)) return CopyThroughHost(job);
   return RunCopyVia(
       step, job.dst, copy, job.src,
-      [&](const StreamTarget& target) {
-        return EnqueueOne(target, copy, once, in, in_block);
-      },
-      [&](const StreamTarget& target) {
-        return EnqueueOne(target, job.dst, repeated, out, out_block);
-      });
+      [&](const StreamTarget& target) { return EnqueueOne(target, in); },
+      [&](const StreamTarget& target) { return EnqueueOne(target, out); });
 }
 
 }  // namespace
@@ -99,7 +84,7 @@ absl::Status CopyWithinDevice(const CopyJob& job) {
   if (MayOverlap(job.dst, job.src)) return CopyOverlapping(job, step, kernels);
   if (!kernels && !job.is_block) return CopyThroughHost(job);
   return RunCopy(step, job.dst, job.src, [&](const StreamTarget& target) {
-    return EnqueueOne(target, job.dst, job.src, job.layout, job.is_block);
+    return EnqueueOne(target, job);
   });
 }
 
@@ -127,23 +112,14 @@ absl::Status AskForCapture(Step* from, Step* to) {
   return CaptureError(text.str());
 }
 
-// Orders the step's stream after everything that `current`, the other device's
-// current stream, was given by devrt or by others (C57).
-absl::Status JoinCurrent(const Step& step, StreamRef current) {
-  if (step.capture != CaptureNumber::kNone) {
-    return OrderInCapture(step.stream, current, step.site);
-  }
+// Everything that the other device's current stream was given, by devrt or by
+// others (C57).
+OrderPoint WorkBefore(StreamRef current) {
   const StreamRecord* const record = current.record();
-  if (record->kind == StreamKind::kCreated &&
-      !record->dirty.load(std::memory_order_relaxed) &&
-      !record->exposed.load(std::memory_order_relaxed)) {
-    return absl::OkStatus();
-  }
-  DEVRT_RETURN_IF_ERROR(CheckStream(current, "a copy"));
-  const OrderPoint point = PointOf(current);
-  DEVRT_ASSIGN_OR_RETURN(const bool ordered,
-                         OrderAfter(step.stream, point, false, step.site));
-  return ordered ? absl::OkStatus() : WaitOnHost(point, step.site);
+  const bool idle = record->kind == StreamKind::kCreated &&
+                    !record->dirty.load(std::memory_order_relaxed) &&
+                    !record->exposed.load(std::memory_order_relaxed);
+  return idle ? OrderPoint() : PointOf(current);
 }
 
 // Where the steps of the two devices run.
@@ -152,17 +128,27 @@ struct PeerSteps {
   CopyStep receiver;
 };
 
-// Copies one block from device to device.
-absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps,
-                           const Array& dst, char* to, const Array& src,
-                           const char* from) {
+// Copies one block from device to device, after the earlier work of the other
+// device's stream and before its later work.
+absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps) {
   const bool by_receiver = job.stream == steps.receiver.stream;
-  const CopyStep& step = by_receiver ? steps.receiver : steps.sender;
-  const CopyStep& other = by_receiver ? steps.sender : steps.receiver;
-  DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));
-  DEVRT_RETURN_IF_ERROR(
-      CopyBlock(step, dst, to, src, from, dst.nbytes(), false));
-  return JoinCurrent(other, step.stream);
+  CopyStep step = by_receiver ? steps.receiver : steps.sender;
+  const StreamRef other = (by_receiver ? steps.sender : steps.receiver).stream;
+  const bool captured = step.capture != CaptureNumber::kNone;
+  if (!captured) step.after = WorkBefore(other);
+  StreamTarget current;
+  const auto enqueue = [&](const StreamTarget& target) -> absl::Status {
+    DEVRT_RETURN_IF_ERROR(ResolveStream(other, "a copy", job.site, &current));
+    if (captured) DEVRT_RETURN_IF_ERROR(OrderInCapture(target, current));
+    DEVRT_RETURN_IF_ERROR(EnqueueBlock(target, job));
+    return captured ? OrderInCapture(current, target) : absl::OkStatus();
+  };
+  DEVRT_RETURN_IF_ERROR(RunCopy(step, job.dst, job.src, enqueue));
+  if (captured) return absl::OkStatus();
+  SetCallSite(job.site);  // the target of the step cleared it
+  const OrderPoint copy = PointOf(step.stream);
+  DEVRT_ASSIGN_OR_RETURN(const bool ordered, OrderAfter(current, copy, false));
+  return ordered ? absl::OkStatus() : WaitOnHost(copy, job.site);
 }
 
 // Packs the elements into one block, each once and in the narrower dtype,
@@ -182,21 +168,19 @@ absl::Status CopyPeerElements(const CopyJob& job, const PeerSteps& steps) {
                            NewOn(steps.sender, whole ? job.dst : once, dtype));
     DEVRT_RETURN_IF_ERROR(CopyByKernel(steps.sender, packed, once));
     if (whole) {
-      const CopyLayout layout = LayoutOf(job.dst, packed);
-      if (layout.IsBlockOf(job.dst, packed)) {
-        return CopyPeerBlock(job, steps, job.dst, layout.dst, packed,
-                             layout.src);
-      }
+      const CopyJob crossing(job.dst, packed, job.stream, true, job.site);
+      if (crossing.is_block) return CopyPeerBlock(crossing, steps);
     }
     IsDense(packed, &begin);
   }
-  DEVRT_ASSIGN_OR_RETURN(const Array arrived,
+  DEVRT_ASSIGN_OR_RETURN(const Array block,
                          NewBlockOn(steps.receiver, packed.nbytes()));
-  DEVRT_RETURN_IF_ERROR(CopyPeerBlock(
-      job, steps, arrived, static_cast<char*>(arrived.data()), packed, begin));
+  const Array bytes = BytesOf(packed, begin, packed.nbytes());
+  DEVRT_RETURN_IF_ERROR(
+      CopyPeerBlock(CopyJob(block, bytes, job.stream, true, job.site), steps));
   DEVRT_ASSIGN_OR_RETURN(
       const Array repeated,
-      WithMemoryOf(arrived, packed, begin).BroadcastTo(job.dst.shape()));
+      WithMemoryOf(block, packed, begin).BroadcastTo(job.dst.shape()));
   return CopyByKernel(steps.receiver, job.dst, repeated);
 }
 
@@ -220,9 +204,8 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
     const Touched written[] = {{job.dst.storage().get(), true}};
     DEVRT_RETURN_IF_ERROR(JoinUses(steps.receiver, written));
   }
-  if (!job.is_block) return CopyPeerElements(job, steps);
-  return CopyPeerBlock(job, steps, job.dst, job.layout.dst, job.src,
-                       job.layout.src);
+  return job.is_block ? CopyPeerBlock(job, steps)
+                      : CopyPeerElements(job, steps);
 }
 
 }  // namespace devrt::internal

@@ -64,9 +64,8 @@ absl::Status PackAndCopy(const CopyJob& job, const Step& step, bool to_block) {
   DEVRT_RETURN_IF_ERROR(ConvertOnHost(packed, job.src, job.site));
   const CopyStep crossing = StepFor(packed, step);
   if (!to_block) return CopyPieces(crossing, job.dst, packed);
-  const CopyLayout layout = LayoutOf(job.dst, packed);
-  return CopyBlock(crossing, job.dst, layout.dst, packed, layout.src,
-                   job.dst.nbytes(), !job.non_blocking);
+  return CopyBlock(crossing, CopyJob(job.dst, packed, job.stream,
+                                     job.non_blocking, job.site));
 }
 
 // Copies each element once, in one block, which the device unpacks and casts.
@@ -109,10 +108,10 @@ absl::Status CopyAndPick(const CopyJob& job, const Step& step) {
   const uint64_t extent = static_cast<uint64_t>(span.hi - span.lo);
   DEVRT_ASSIGN_OR_RETURN(
       const Array raw, NewStagingBlock(step.stream.device(), extent, job.site));
-  const char* const begin = static_cast<char*>(once.data()) + span.lo;
-  DEVRT_RETURN_IF_ERROR(CopyBlock(StepFor(raw, step), raw,
-                                  static_cast<char*>(raw.data()), once, begin,
-                                  extent, true));
+  const Array bytes =
+      BytesOf(once, static_cast<char*>(once.data()) + span.lo, extent);
+  DEVRT_RETURN_IF_ERROR(CopyBlock(
+      StepFor(raw, step), CopyJob(raw, bytes, job.stream, false, job.site)));
   const Array elements(raw.storage(), static_cast<char*>(raw.data()) - span.lo,
                        ToDims(once.shape()), ToDims(once.strides()),
                        once.dtype());
@@ -140,11 +139,6 @@ absl::Status PackOnDevice(const CopyJob& job, const CopyStep& step) {
   return wait ? SynchronizeRelaxed(step.stream, job.site) : absl::OkStatus();
 }
 
-absl::Status CopyJobBlock(const CopyJob& job, const CopyStep& step) {
-  return CopyBlock(step, job.dst, job.layout.dst, job.src, job.layout.src,
-                   job.dst.nbytes(), !job.non_blocking);
-}
-
 // The host unpacks the elements, which it has to wait for.
 absl::Status CopyAndUnpack(const CopyJob& job, const Step& step) {
   const Array once = WithoutRepeats(job.src);
@@ -153,7 +147,7 @@ absl::Status CopyAndUnpack(const CopyJob& job, const Step& step) {
       NewStaging(step.stream.device(), once, job.dst.dtype(), job.site));
   const CopyJob crossing(arrived, once, step.stream, false, job.site);
   const CopyStep staged = StepFor(arrived, step);
-  DEVRT_RETURN_IF_ERROR(crossing.is_block ? CopyJobBlock(crossing, staged)
+  DEVRT_RETURN_IF_ERROR(crossing.is_block ? CopyBlock(staged, crossing)
                                           : PackOnDevice(crossing, staged));
   DEVRT_ASSIGN_OR_RETURN(const Array repeated,
                          arrived.BroadcastTo(job.dst.shape()));
@@ -174,7 +168,7 @@ absl::Status CopyHostToDevice(const CopyJob& job) {
       (!job.is_block && !(kernels && dense))) {
     DEVRT_RETURN_IF_ERROR(CheckMayWait(&step));
   }
-  if (job.is_block) return CopyJobBlock(job, step);
+  if (job.is_block) return CopyBlock(step, job);
   return !kernels || (!dense && to_block) ? PackAndCopy(job, step, to_block)
                                           : CopyAndSpread(job, step);
 }
@@ -189,7 +183,7 @@ absl::Status CopyDeviceToHost(const CopyJob& job) {
       (!job.is_block && !(kernels && to_block))) {
     DEVRT_RETURN_IF_ERROR(CheckMayWait(&step));
   }
-  if (job.is_block) return CopyJobBlock(job, step);
+  if (job.is_block) return CopyBlock(step, job);
   if (!kernels) return CopyAndPick(job, step);
   return to_block ? PackOnDevice(job, step) : CopyAndUnpack(job, step);
 }

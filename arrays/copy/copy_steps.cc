@@ -130,16 +130,17 @@ absl::Status RunCopyVia(const CopyStep& step, const Array& dst,
   });
 }
 
-absl::Status CopyBlock(const CopyStep& step, const Array& dst, char* to,
-                       const Array& src, const char* from, uint64_t bytes,
-                       bool wait) {
-  const auto enqueue = [&](const StreamTarget& target) {
-    return CopyOperands(target, OperandOf(dst, to, bytes),
-                        OperandOf(src, from, bytes));
-  };
-  wait = wait || step.pageable;
-  DEVRT_RETURN_IF_ERROR(RunCopy(step, dst, src, enqueue));
-  if (!wait) return absl::OkStatus();
+absl::Status EnqueueBlock(const StreamTarget& target, const CopyJob& job) {
+  const uint64_t bytes = job.dst.nbytes();
+  return CopyOperands(target, OperandOf(job.dst, job.layout.dst, bytes),
+                      OperandOf(job.src, job.layout.src, bytes));
+}
+
+absl::Status CopyBlock(const CopyStep& step, const CopyJob& job) {
+  DEVRT_RETURN_IF_ERROR(RunCopy(
+      step, job.dst, job.src,
+      [&](const StreamTarget& target) { return EnqueueBlock(target, job); }));
+  if (job.non_blocking && !step.pageable) return absl::OkStatus();
   return SynchronizeRelaxed(step.stream, step.site);
 }
 
@@ -150,6 +151,11 @@ absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site) {
     CopyOnHost(dst, src);
     return absl::OkStatus();
   });
+}
+
+Array BytesOf(const Array& array, char* data, uint64_t bytes) {
+  return Array(array.storage(), data, {static_cast<int64_t>(bytes)}, {1},
+               kUInt8);
 }
 
 Array WithMemoryOf(const Array& block, const Array& like, const char* begin) {

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "arrays/copy/copy_job.h"
 #include "arrays/storage/storage_order.h"
 #include "devrt/arrays/array.h"
 #include "devrt/runtime/call_site.h"
@@ -44,6 +45,8 @@ absl::StatusOr<Array> NewHost(const Array& like, DType dtype, CallSite site);
 absl::StatusOr<Array> NewBlockOn(const Step& step, uint64_t bytes);
 absl::StatusOr<Array> NewStagingBlock(Device device, uint64_t bytes,
                                       CallSite site);
+// The array of `bytes` bytes at `data`, which lie in the memory of `array`.
+Array BytesOf(const Array& array, char* data, uint64_t bytes);
 // An array with the geometry of `like` in the memory of `block`.  The first
 // byte of `block` takes the place of the byte at `begin`.
 Array WithMemoryOf(const Array& block, const Array& like, const char* begin);
@@ -77,13 +80,13 @@ absl::Status RunCopy(const CopyStep& step, const Array& dst, const Array& src,
 absl::Status RunCopyVia(const CopyStep& step, const Array& dst,
                         const Array& between, const Array& src, Enqueue first,
                         Enqueue second);
-// Copies one block as one step.  Waits for it if `wait`, or if the step is
-// pageable; the caller has called CheckMayWait then.
-absl::Status CopyBlock(const CopyStep& step, const Array& dst, char* to,
-                       const Array& src, const char* from, uint64_t bytes,
-                       bool wait);
+// Copies the job, which is a block, as one step.  Waits for it if the job is
+// blocking or the step is pageable; the caller has called CheckMayWait then.
+absl::Status CopyBlock(const CopyStep& step, const CopyJob& job);
 // Copies by the calling thread, after a wait for the uses of both sides.
 absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site);
+// Copies the job, which is a block, inside a step.
+absl::Status EnqueueBlock(const StreamTarget& target, const CopyJob& job);
 // Copies by one kernel, inside a step.
 absl::Status EnqueueKernel(const StreamTarget& target, const Array& dst,
                            const Array& src);

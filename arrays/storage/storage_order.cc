@@ -26,8 +26,6 @@ class OrderedStep {
  public:
   explicit OrderedStep(absl::Span<const Touched> touched);
 
-  // Returns true if no storage has uses.
-  bool empty() const { return count_ == 0; }
   void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     for (const Touched& t : storages()) t.storage->mutex_.Lock();
   }
@@ -37,10 +35,11 @@ class OrderedStep {
 
   // The functions below need the locks.
 
-  // Makes the stream wait for the uses of other streams.  If it meets a use
-  // that only the host can wait for, it sets `for_host` and stops.
-  absl::Status Join(StreamRef stream, CaptureNumber capture, CallSite site,
-                    std::optional<OrderPoint>* for_host);
+  // Makes the step's stream wait for the uses of other streams, and for
+  // `step.after`.  If it meets a point that only the host can wait for, it sets
+  // `for_host` and stops.
+  absl::Status Join(const Step& step, const StreamTarget& target,
+                    CaptureNumber capture, std::optional<OrderPoint>* for_host);
   // A use that the host has to wait for.  Uses up to `done` are complete.
   std::optional<StorageUse> FindPending(OrderPoint done = {});
   void Note(StreamRef stream, CaptureNumber capture, bool ordered);
@@ -111,42 +110,46 @@ absl::Status AddEdges(StreamRef stream, CaptureNumber capture,
 
 }  // namespace
 
-absl::Status OrderedStep::Join(StreamRef stream, CaptureNumber capture,
-                               CallSite site,
+absl::Status OrderedStep::Join(const Step& step, const StreamTarget& target,
+                               CaptureNumber capture,
                                std::optional<OrderPoint>* for_host) {
-  const bool capturing = capture != CaptureNumber::kNone;
-  const Timeline* const timeline = TimelineOf(stream);
+  const Timeline* const timeline = target.timeline();
   // One wait for each stream, for its newest point.
   absl::InlinedVector<OrderPoint, 4> points;
   absl::InlinedVector<const StorageUse*, 1> edges;
+  const auto add = [&](const OrderPoint& point) {
+    if (point.timeline == timeline || timeline->IsAfter(point)) return;
+    for (OrderPoint& known : points) {
+      if (known.timeline != point.timeline) continue;
+      known.epoch = std::max(known.epoch, point.epoch);
+      return;
+    }
+    points.push_back(point);
+  };
+  if (step.after.timeline != nullptr) add(step.after);
   ForEachUse([&](const StorageUse& use) {
     if (use.captured()) {
       const auto same = [&use](const StorageUse* edge) {
         return edge->stream == use.stream;
       };
-      if (use.capture == capture && use.stream != stream &&
+      if (use.capture == capture && use.stream != step.stream &&
           std::none_of(edges.begin(), edges.end(), same)) {
         edges.push_back(&use);
       }
       return;
     }
-    if (use.timeline == timeline || timeline->IsAfter(use)) return;
-    for (OrderPoint& known : points) {
-      if (known.timeline != use.timeline) continue;
-      known.epoch = std::max(known.epoch, use.epoch);
-      return;
-    }
-    points.push_back(use);
+    add(use);
   });
   for (const OrderPoint& point : points) {
-    DEVRT_ASSIGN_OR_RETURN(const bool ordered,
-                           OrderAfter(stream, point, capturing, site));
+    DEVRT_ASSIGN_OR_RETURN(
+        const bool ordered,
+        OrderAfter(target, point, capture != CaptureNumber::kNone));
     if (ordered) continue;
     *for_host = point;
     return absl::OkStatus();
   }
   return edges.empty() ? absl::OkStatus()
-                       : AddEdges(stream, capture, edges, site);
+                       : AddEdges(step.stream, capture, edges, step.site);
 }
 
 std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {
@@ -183,41 +186,42 @@ void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
 
 namespace {
 
-// Looks at the stream again, because it may have ended while the host waited.
-absl::Status Submit(const Step& step, Enqueue enqueue) {
+constexpr char kOperation[] = "an operation on arrays";
+
+// One turn of a step, with the locks of the memory.  Without `enqueue` it waits
+// and submits nothing.
+absl::Status RunLocked(const Step& step, const Enqueue* enqueue,
+                       OrderedStep* ordered,
+                       std::optional<OrderPoint>* for_host) {
   StreamTarget target;
   DEVRT_RETURN_IF_ERROR(
-      ResolveStream(step.stream, "an operation on arrays", step.site, &target));
-  return enqueue(target);
-}
-
-// Without `enqueue` the step waits and submits nothing.
-absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
-                     const Enqueue* enqueue)
-    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
-  RunPendingReleases(step.stream);
-  OrderedStep ordered(touched);
-  if (ordered.empty()) {
-    return enqueue != nullptr ? Submit(step, *enqueue) : absl::OkStatus();
-  }
+      ResolveStream(step.stream, kOperation, step.site, &target));
   CaptureNumber capture = CaptureNumber::kNone;
   if (step.capture.has_value()) {
     capture = *step.capture;
   } else {
     DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(step.stream));
   }
+  DEVRT_RETURN_IF_ERROR(ordered->Join(step, target, capture, for_host));
+  if (enqueue == nullptr || for_host->has_value()) return absl::OkStatus();
+  absl::Status status = (*enqueue)(target);
+  ordered->Note(step.stream, capture, status.ok());
+  return status;
+}
+
+absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
+                     const Enqueue* enqueue)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (HasDeferredDeletions()) RunDeferredDeletions();
+  RunPendingReleases(step.stream);
+  OrderedStep ordered(touched);
   for (;;) {
     std::optional<OrderPoint> for_host;
     ordered.Lock();
-    absl::Status status =
-        ordered.Join(step.stream, capture, step.site, &for_host);
-    if (status.ok() && !for_host.has_value() && enqueue != nullptr) {
-      status = Submit(step, *enqueue);
-      ordered.Note(step.stream, capture, status.ok());
-    }
+    absl::Status status = RunLocked(step, enqueue, &ordered, &for_host);
     ordered.Unlock();
     if (!status.ok() || !for_host.has_value()) return status;
+    // The stream may end meanwhile, so the next turn resolves it anew.
     DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, step.site));
   }
 }
@@ -235,11 +239,10 @@ absl::Status JoinUses(const Step& step, absl::Span<const Touched> touched) {
 
 absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
                                   CallSite site) {
-  if (InHostFunction()) return HostFunctionError("an operation on arrays");
-  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an operation on arrays"));
+  if (InHostFunction()) return HostFunctionError(kOperation);
   RunPendingReleases(stream);  // may note uses
   // The usual case of an exchange: one stream.
-  if (IsUsedOnlyBy(TimelineOf(stream))) return absl::OkStatus();
+  if (IsUsedOnlyBy(TimelineOf(stream))) return CheckStream(stream, kOperation);
   const Touched touched[] = {{this, for_write}};
   return JoinUses({stream, site}, touched);
 }
@@ -259,12 +262,23 @@ absl::Status Drain(StreamRef stream, CallSite site) {
   return idle ? absl::OkStatus() : SynchronizeRelaxed(stream, site);
 }
 
+// Looks at the stream again, which may have ended while the host waited.
+absl::Status SubmitDrained(const Step& step, Enqueue enqueue,
+                           OrderedStep* ordered) {
+  StreamTarget target;
+  DEVRT_RETURN_IF_ERROR(
+      ResolveStream(step.stream, kOperation, step.site, &target));
+  absl::Status status = enqueue(target);
+  ordered->Note(step.stream, CaptureNumber::kNone, status.ok());
+  return status;
+}
+
 }  // namespace
 
 absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, "an operation on arrays"));
+  DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, kOperation));
   RunPendingReleases(step.stream);
   const OrderPoint drained = PointOf(step.stream);
   DEVRT_RETURN_IF_ERROR(Drain(step.stream, step.site));
@@ -273,8 +287,7 @@ absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
     ordered.Lock();
     const std::optional<StorageUse> pending = ordered.FindPending(drained);
     if (!pending.has_value()) {
-      absl::Status status = Submit(step, enqueue);
-      ordered.Note(step.stream, CaptureNumber::kNone, status.ok());
+      absl::Status status = SubmitDrained(step, enqueue, &ordered);
       ordered.Unlock();
       return status;
     }

@@ -10,8 +10,7 @@
 //                     });
 //
 // No operation may run inside a host function.  Each operation checks this
-// once, before it comes here.  OrderAfter, which has other callers too, checks
-// it again.
+// once, before it comes here.  The functions here check the stream of the step.
 
 #ifndef DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
 #define DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_
@@ -23,9 +22,10 @@
 #include "absl/types/span.h"
 #include "arrays/storage/storage.h"
 #include "arrays/storage/storage_uses.h"
-#include "devrt/runtime/call_site.h"
-#include "devrt/streams/stream.h"
+#include "devrt/runtime/common/call_site.h"
+#include "devrt/streams/objects/stream.h"
 #include "streams/captures/captures.h"
+#include "streams/timelines/order.h"
 #include "streams/objects/stream_target.h"
 
 namespace devrt::internal {
@@ -36,6 +36,8 @@ struct Step {
   CallSite site;
   // The capture that the stream is part of, if the caller has asked.
   std::optional<CaptureNumber> capture = std::nullopt;
+  // Work of another stream that the step comes after, besides uses of memory.
+  OrderPoint after = {};
 };
 
 // Memory that a step reads, or also writes.
@@ -44,7 +46,7 @@ struct Touched {
   bool writes;
 };
 
-// Submits the work of a step.  The stream has been checked.
+// Submits the work of a step to its stream.
 using Enqueue = absl::FunctionRef<absl::Status(const StreamTarget& target)>;
 
 // One step of an operation on arrays.  Orders the step's stream after what

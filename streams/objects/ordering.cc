@@ -19,15 +19,15 @@ namespace devrt::internal {
 
 namespace {
 
-std::string Text(StreamRef stream) {
+std::string TextOf(const StreamTarget& stream) {
   std::ostringstream text;
-  text << stream;
+  text << StreamRef(stream.record, stream.record->serial);
   return text.str();
 }
 
-absl::Status NotBeforeCapture(StreamRef stream) {
+absl::Status NotBeforeCapture(const StreamTarget& stream) {
   return CaptureError(absl::StrCat(
-      Text(stream),
+      TextOf(stream),
       " is capturing, and work from before the capture that it would have to "
       "wait for is not known to be complete: order the stream after it, or "
       "synchronise, before the capture begins"));
@@ -72,16 +72,20 @@ absl::StatusOr<bool> IsCapturing(const HeldStream& stream) {
 
 absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
                                 bool capturing, CallSite site) {
-  StreamTarget t;
-  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &t));
-  Timeline* const timeline = t.timeline();
-  if (timeline->IsAfter(point)) return true;
+  StreamTarget target;
+  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &target));
+  if (target.timeline()->IsAfter(point)) return true;
+  return OrderAfter(target, point, capturing);
+}
+
+absl::StatusOr<bool> OrderAfter(const StreamTarget& t, const OrderPoint& point,
+                                bool capturing) {
   Timeline* const other = point.timeline;
   DeviceRecord* const device = other->device();
   // A captured stream cannot wait for work outside of its capture.
   if (capturing) {
     if (other->QueryEpoch(point.epoch)) return true;
-    return NotBeforeCapture(stream);
+    return NotBeforeCapture(t);
   }
   if (device->backend != t.device->backend) return false;
   if (!IsOpen(device)) return ClosedError(device);
@@ -94,17 +98,14 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
       t.device, t.ops().stream_wait_event(t.self(), t.handle, check->event),
       "stream wait"));
   t.MarkDirty();
-  timeline->Join(covered);
+  t.timeline()->Join(covered);
   return true;
 }
 
-absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site) {
-  if (stream == after) return absl::OkStatus();
-  StreamTarget to;
-  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "a wait", site, &to));
-  StreamTarget from;
-  DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(after, "a wait", site, &from));
-  return AddEdge(to.device, to.handle, from.device, from.handle);
+absl::Status OrderInCapture(const StreamTarget& stream,
+                            const StreamTarget& after) {
+  if (stream.record == after.record) return absl::OkStatus();
+  return AddEdge(stream.device, stream.handle, after.device, after.handle);
 }
 
 absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,

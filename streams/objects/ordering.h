@@ -38,6 +38,8 @@
 
 namespace devrt::internal {
 
+struct StreamTarget;
+
 // The point of all work that was submitted to `stream`, which lives.
 inline OrderPoint PointOf(StreamRef stream) {
   Timeline* const timeline = TimelineOf(stream);
@@ -52,9 +54,14 @@ absl::StatusOr<bool> IsCapturing(const HeldStream& stream);
 // captured.  Returns false if nothing was issued and only the host can wait.
 absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
                                 bool capturing, CallSite site);
+// OrderAfter for a stream that the caller has resolved, and a point that the
+// stream is not known to come after.
+absl::StatusOr<bool> OrderAfter(const StreamTarget& stream,
+                                const OrderPoint& point, bool capturing);
 // Makes later work of `stream` wait for all work of `after`, where both are
 // captured: an edge of the graph.
-absl::Status OrderInCapture(StreamRef stream, StreamRef after, CallSite site);
+absl::Status OrderInCapture(const StreamTarget& stream,
+                            const StreamTarget& after);
 absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
                             CallSite site);
 

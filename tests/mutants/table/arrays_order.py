@@ -308,17 +308,15 @@ EDITS = [
              "  OrderAfterCaptured(*home_);\n  OrderAfterUses(*home_);\n"),
     # Copies.
     Edit("copy/copy_steps.cc",
-         old="  if (!wait) return absl::OkStatus();\n"
-             "  return SynchronizeRelaxed(step.stream, step.site);\n",
-         new="  if (!wait || MUTATED(CopyReturnsEarly)) return absl::OkStatus();\n"
-             "  return SynchronizeRelaxed(step.stream, step.site);\n"),
+         old="  if (job.non_blocking && !step.pageable) return absl::OkStatus();\n",
+         new="  if ((job.non_blocking && !step.pageable) ||\n"
+             "      MUTATED(CopyReturnsEarly)) return absl::OkStatus();\n"),
     Edit("copy/copy_routes.cc",
-         old="  DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));\n",
-         new="  if (!MUTATED(PeerCopyIgnoresTarget)) {\n"
-             "    DEVRT_RETURN_IF_ERROR(JoinCurrent(step, other.stream));\n"
-             "  }\n"),
+         old="  if (!captured) step.after = WorkBefore(other);\n",
+         new="  if (!captured && !MUTATED(PeerCopyIgnoresTarget))\n"
+             "    step.after = WorkBefore(other);\n"),
     Edit("copy/copy_routes.cc",
-         old="  return JoinCurrent(other, step.stream);\n",
-         new="  if (MUTATED(PeerCopyIsNotAwaited)) return absl::OkStatus();\n"
-             "  return JoinCurrent(other, step.stream);\n"),
+         old="  if (captured) return absl::OkStatus();\n",
+         new="  if (captured || MUTATED(PeerCopyIsNotAwaited)) {\n"
+             "    return absl::OkStatus();\n  }\n"),
 ]
