@@ -2,6 +2,7 @@
 
 #include "arrays/storage/outside_use.h"
 
+#include "arrays/storage/release_rule.h"
 #include "streams/captures/captures.h"
 #include "streams/objects/may_capture.h"
 #include "streams/objects/stream_record.h"

@@ -52,16 +52,10 @@ class OutsideUse {
   KeptStream kept_;
 };
 
-// The values of ExchangeSettings::Release.
-enum class ReleaseRule : uint8_t { kRecord, kTrust, kSync };
-// Returns ExchangeSettings::release.  exchange/exchange.cc has the settings and
-// defines this function, because the exchange is above the storage.
-ReleaseRule GetReleaseRule();
-
 // A use that stands for the work of a stream of `device` that devrt does not
-// know, or no longer knows, when the consumer releases memory
-// (ExchangeSettings::release).  `is_captured` tells whether a capture uses the
-// memory, because a wait for the device would end the capture.
+// know, or no longer knows, when the consumer releases memory (release_rule.h).
+// `is_captured` tells whether a capture uses the memory, because a wait for the
+// device would end the capture.
 std::optional<StorageUse> UseOfUnknown(Device device,
                                        absl::FunctionRef<bool()> is_captured);
 

@@ -77,7 +77,8 @@ class SettingsTest(unittest.TestCase):
         for folder in FOLDERS:
             for path in (ROOT / folder).rglob("*.cc"):
                 secure |= set(re.findall(
-                    r'secure_getenv\("(\w+)"\)', path.read_text(encoding="utf-8")))
+                    r'(?:secure_getenv|ReadChoice)\(\s*"(\w+)"',
+                    path.read_text(encoding="utf-8")))
         self.assertEqual(marked, secure)
 
     def test_how_names_are_found(self):

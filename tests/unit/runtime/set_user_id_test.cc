@@ -47,7 +47,8 @@ class SetUserIdTest : public ::testing::Test {
       std::printf("%s", RunProgram({program_, "good"},
                                    {{"DEVRT_PLUGINS", PluginPath("good")},
                                     {"DEVRT_PLUGIN_PATH", "/nowhere"},
-                                    {"DEVRT_BACKENDS", "good"}})
+                                    {"DEVRT_BACKENDS", "good"},
+                                    {"DEVRT_DLPACK_RELEASE", "trust"}})
                             .output.c_str());
     });
   }
@@ -74,7 +75,8 @@ TEST_F(SetUserIdTest, VariablesAreIgnoredAndNamed) {
                                                     "has more rights")));
   }
   EXPECT_THAT(result.output,
-              AllOf(HasSubstr("no backend \"good\" was found"),
+              AllOf(HasSubstr("release=0\n"),
+                    HasSubstr("no backend \"good\" was found"),
                     HasSubstr("rights than its user: DEVRT_PLUGINS; "
                               "DEVRT_PLUGIN_PATH; DEVRT_BACKENDS"),
                     Not(HasSubstr(PluginPath("good")))));
@@ -83,9 +85,10 @@ TEST_F(SetUserIdTest, VariablesAreIgnoredAndNamed) {
 // The same program with no more rights than its user heeds them.
 TEST_F(SetUserIdTest, VariablesCountOtherwise) {
   const ProcessResult result = RunAs(0);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("secure=0\n"),
-                                   HasSubstr("found     DEVRT_PLUGINS"),
-                                   Not(HasSubstr("ignored"))));
+  EXPECT_THAT(
+      result.output,
+      AllOf(HasSubstr("secure=0\n"), HasSubstr("release=1\n"),
+            HasSubstr("found     DEVRT_PLUGINS"), Not(HasSubstr("ignored"))));
 }
 
 }  // namespace
