@@ -76,6 +76,13 @@ absl::StatusOr<Place> CheckedPlace(const void* data,
   return *claimed;
 }
 
+// Returns true if the bytes of `span` around `offset` are in [0, size).
+bool LiesIn(const ByteSpan& span, uintptr_t offset, uintptr_t size) {
+  const uint64_t before = 0 - static_cast<uint64_t>(span.lo);
+  return offset <= size && before <= offset &&
+         static_cast<uint64_t>(span.hi) <= size - offset;
+}
+
 absl::Status CheckBlock(const char* data, const ByteSpan& span,
                         const PointerInfo& info) {
   if (info.id == 0 && info.device && internal::LiesInCache(data)) {
@@ -88,11 +95,7 @@ absl::Status CheckBlock(const char* data, const ByteSpan& span,
   if (info.base == nullptr || info.size == 0) return absl::OkStatus();
   const uintptr_t base = reinterpret_cast<uintptr_t>(info.base);
   const uintptr_t offset = reinterpret_cast<uintptr_t>(data) - base;
-  const uint64_t before = 0 - static_cast<uint64_t>(span.lo);
-  if (offset <= info.size && before <= offset &&
-      static_cast<uint64_t>(span.hi) <= info.size - offset) {
-    return absl::OkStatus();
-  }
+  if (LiesIn(span, offset, info.size)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the array's bytes ", span.lo, " to ", span.hi, " of pointer ",
       internal::Hex(data), " leave the block of ",
@@ -102,10 +105,7 @@ absl::Status CheckBlock(const char* data, const ByteSpan& span,
 }
 
 absl::Status CheckAddresses(const char* data, const ByteSpan& span) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(data);
-  const uint64_t before = 0 - static_cast<uint64_t>(span.lo);
-  if (before <= address &&
-      static_cast<uint64_t>(span.hi) <= UINTPTR_MAX - address) {
+  if (LiesIn(span, reinterpret_cast<uintptr_t>(data), UINTPTR_MAX)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
