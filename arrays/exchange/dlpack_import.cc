@@ -44,7 +44,7 @@ class ForeignTensor {
   }
   // Takes the tensor from the caller.  An import that fails before, or throws,
   // leaves it to the caller.
-  void Take(Tensor* tensor) { tensor_ = tensor; }
+  void Own(Tensor* tensor) { tensor_ = tensor; }
 
  private:
   Tensor* tensor_ = nullptr;
@@ -260,7 +260,7 @@ absl::StatusOr<Array> CopyForeign(const absl::StatusOr<Array>& array,
                                   const DLPackImport& options, CallSite site) {
   absl::StatusOr<Array> copy = CopyOf(*array, options, site);
   if (copy.ok()) {
-    owner->Take(tensor);
+    owner->Own(tensor);
   } else {
     // Work that was enqueued before the failure still reads the memory.
     array->Ready(site).IgnoreError();
@@ -299,7 +299,7 @@ absl::StatusOr<Array> Import(Tensor* tensor, uint64_t flags,
          std::move(shared),
          place.kind() == MemoryKind::kHost ? std::nullopt
                                            : OrderedStream(place, options)});
-    if (!copies) owner->Take(tensor);
+    if (!copies) owner->Own(tensor);
     return storage;
   };
   // Constructs the array in the place of the return value, without a move.

@@ -18,7 +18,7 @@ Array BytesOf(std::shared_ptr<Storage> storage) {
   return Array(std::move(storage), data, {bytes}, {1}, kUInt8);
 }
 
-TensorMemory Look(const DLPackBlock* own, const DLTensor& t) {
+TensorMemory FindMemory(const DLPackBlock* own, const DLTensor& t) {
   TensorMemory memory;
   if (own != nullptr) {
     memory.place = own->storage()->place();
@@ -40,11 +40,11 @@ TensorMemory Look(const DLPackBlock* own, const DLTensor& t) {
 
 TensorMemory MemoryOf(const DLManagedTensorVersioned& tensor) {
   if (tensor.version.major != DLPACK_MAJOR_VERSION) return {};
-  return Look(DLPackBlock::Of(&tensor), tensor.dl_tensor);
+  return FindMemory(DLPackBlock::Of(&tensor), tensor.dl_tensor);
 }
 
 TensorMemory MemoryOf(const DLManagedTensor& tensor) {
-  return Look(DLPackBlock::Of(&tensor), tensor.dl_tensor);
+  return FindMemory(DLPackBlock::Of(&tensor), tensor.dl_tensor);
 }
 
 }  // namespace devrt::internal

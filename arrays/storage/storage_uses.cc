@@ -23,7 +23,7 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
     if (known.timeline != use.timeline || known.capture != use.capture) {
       continue;
     }
-    Renew(use, &known);
+    KeepLater(use, &known);
     return;
   }
   list->push_back(use);
@@ -34,7 +34,7 @@ void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
   List* const same = writes ? &writes_ : &reads_;
   if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&
       !same->front().captured() && same->front().timeline == use.timeline) {
-    Renew(use, &same->front());
+    KeepLater(use, &same->front());
     return;
   }
   // Captured work does not run, so it replaces no use.

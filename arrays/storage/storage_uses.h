@@ -71,7 +71,7 @@ class StorageUses {
 
  private:
   // Keeps the later of two points: threads may add them in either order.
-  static void Renew(const StorageUse& use, StorageUse* known) {
+  static void KeepLater(const StorageUse& use, StorageUse* known) {
     const bool imported = known->imported && use.imported;
     if (known->epoch <= use.epoch) *known = use;
     known->imported = imported;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/cuda/device_count.h"
-#include "backends/gpu/pointer.h"
+#include "backends/gpu/pointer_info.h"
 
 namespace devrt::cuda {
 namespace {

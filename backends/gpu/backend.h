@@ -31,7 +31,7 @@
 //   context_scope.h    a context that is current for a while
 //   submit.h           how a call gets to a stream
 //   foreign_streams.h  a device's streams of other contexts
-//   ending.h           a device's streams that end with their work
+//   ending_streams.h   a device's streams that end with their work
 //   legacy_edges.h     the legacy stream's rules for records and waits
 //   records.h          records that the driver hides; fences
 //   fresh_events.h     native events that take turns
@@ -39,9 +39,9 @@
 //   default_streams.h  legacy and per-thread streams
 //   aligned.h          allocations with a larger alignment than the driver's
 //   kernel_image.h     the compiled kernels of the plugin
-//   readers.h          which device may use the memory of which other
+//   memory_readers.h   which device may use the memory of which other
 //   errors.h           what a vendor's error codes mean
-//   pointer.h          the answer to a question for a pointer
+//   pointer_info.h     the answer to a question for a pointer
 //
 // Threads: every slot from any thread, as its tag says. No lock that other
 // objects' calls need is held across a native call that may wait, but for a

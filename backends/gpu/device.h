@@ -211,12 +211,12 @@ devrt_status Devices<Api>::device_sync(uint32_t ordinal) {
 
 // Finds a device and makes its primary context current until the scope's end.
 //
-//   DeviceScope<Api> scope(&devices_, ordinal);
+//   PrimaryContextScope<Api> scope(&devices_, ordinal);
 //   if (scope.failed()) return scope.error();
 template <class Api>
-class DeviceScope {
+class PrimaryContextScope {
  public:
-  DeviceScope(Devices<Api>* devices, uint32_t ordinal) {
+  PrimaryContextScope(Devices<Api>* devices, uint32_t ordinal) {
     typename Api::Context context{};
     error_ = devices->Find(ordinal, &device_);
     if (!failed()) error_ = devices->Enter(device_, &context);

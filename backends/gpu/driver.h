@@ -52,7 +52,7 @@ class Driver {
 
   // Returns the fault that has ended the process's devices, for calls that do
   // not ask the driver. nullptr if there was none.
-  devrt_status Fault(const char* entry_point, const Device* device) {
+  devrt_status EarlierFault(const char* entry_point, const Device* device) {
     return ToStatus(fault_.load(std::memory_order_relaxed), entry_point,
                     device);
   }

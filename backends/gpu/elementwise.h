@@ -69,7 +69,7 @@ devrt_status Elementwise<Api>::ElementwiseFill(devrt_stream handle,
   if (!tensor::CopyTensor(*out, "out", &copy, &error)) {
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "fill: %s", error.c_str());
   }
-  if (copy.elements == 0) return driver_.Fault("fill", stream->device);
+  if (copy.elements == 0) return driver_.EarlierFault("fill", stream->device);
   if (devrt_status failed = kernels_.LoadTensors(stream->device)) return failed;
   FillArgs args;
   const unsigned blocks = PackFill(copy, value, &args);
@@ -91,7 +91,8 @@ devrt_status Elementwise<Api>::ElementwiseApply(devrt_stream handle,
                                input_copies, &error)) {
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "apply: %s", error.c_str());
   }
-  if (out_copy.elements == 0) return driver_.Fault("apply", stream->device);
+  if (out_copy.elements == 0)
+    return driver_.EarlierFault("apply", stream->device);
   if (devrt_status failed = kernels_.LoadTensors(stream->device)) return failed;
   FastApply fast;
   ApplyArgs args;

@@ -81,7 +81,7 @@ devrt_status Events<Api>::event_create(uint32_t ordinal, uint32_t flags,
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT,
                           "an interprocess event cannot have timing");
   }
-  if (devrt_status error = driver_.Fault("event creation", device)) {
+  if (devrt_status error = driver_.EarlierFault("event creation", device)) {
     return error;
   }
   auto made = std::make_unique<Event>();
@@ -267,12 +267,12 @@ typename Api::Error Events<Api>::RecordFresh(const Api& api, Event* event,
     Error error = Api::kSuccess;
     const bool is_shared = event->shared.load(std::memory_order_relaxed);
     if (!is_shared) {
-      error = Renew(api, &event->others, stream->clock, native, event->flags,
-                    &native);
+      error = PickFreshEvent(api, &event->others, stream->clock, native,
+                             event->flags, &native);
     }
     if (error == Api::kSuccess) error = api.Record(native, stream->native);
     if (error != Api::kSuccess) return error;
-    if (!is_shared) Renewed(&event->others);
+    if (!is_shared) FreshEventRecorded(&event->others);
     // Stored after the record, so that queries use the former event until then.
     event->native.store(native, std::memory_order_release);
   }

@@ -106,7 +106,7 @@ class FreshEvents {
     takes_kept_ = false;
     *event = current;
     if (current_.last.IsOver()) return Api::kSuccess;
-    if (HasKept() || (clock_->MayAsk() && Ask(api))) {
+    if (HasKept() || (clock_->MayAsk() && QueryRecords(api))) {
       if (takes_kept_) *event = kept_[oldest_].event;
       return Api::kSuccess;
     }
@@ -116,7 +116,7 @@ class FreshEvents {
       kept_.insert(kept_.begin() + static_cast<ptrdiff_t>(oldest_),
                    std::move(made));
       takes_kept_ = true;
-    } else if (!Ask(api)) {
+    } else if (!QueryRecords(api)) {
       return error;
     }
     if (takes_kept_) *event = kept_[oldest_].event;
@@ -183,7 +183,7 @@ class FreshEvents {
 
   // Queries the newest record first, because it covers most others.  Queries
   // the oldest one in any case, since it may belong to another stream.
-  bool Ask(const Api& api) {
+  bool QueryRecords(const Api& api) {
     takes_kept_ = false;
     const bool is_over = IsComplete(api, &current_);
     if (kept_.empty()) return is_over;

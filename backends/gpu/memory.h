@@ -73,7 +73,7 @@ class Memory {
 template <class Api>
 devrt_status Memory<Api>::mem_info(uint32_t ordinal, uint64_t* free_bytes,
                                    uint64_t* total_bytes) {
-  const DeviceScope<Api> scope(&devices_, ordinal);
+  const PrimaryContextScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   size_t free = 0, total = 0;
   if (devrt_status error =
@@ -111,7 +111,7 @@ devrt_status Memory<Api>::AllocateAligned(uint64_t size, uint64_t alignment,
 template <class Api>
 devrt_status Memory<Api>::alloc(uint32_t ordinal, uint64_t size,
                                 uint64_t alignment, void** ptr) {
-  const DeviceScope<Api> scope(&devices_, ordinal);
+  const PrimaryContextScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   Device* const device = scope.device();
   const auto allocate = [&](void** memory, uint64_t bytes) {
@@ -139,7 +139,7 @@ devrt_status Memory<Api>::CheckOwner(const void* ptr, uint32_t ordinal) {
 
 template <class Api>
 devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
-  const DeviceScope<Api> scope(&devices_, ordinal);
+  const PrimaryContextScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   if (devrt_status error = CheckOwner(ptr, ordinal)) return error;
   return driver_.ToStatusOfEnd(
@@ -150,7 +150,7 @@ devrt_status Memory<Api>::dealloc(uint32_t ordinal, void* ptr, uint64_t) {
 template <class Api>
 devrt_status Memory<Api>::host_alloc(uint32_t ordinal, uint64_t size,
                                      uint64_t alignment, void** ptr) {
-  const DeviceScope<Api> scope(&devices_, ordinal);
+  const PrimaryContextScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   const auto allocate = [&](void** memory, uint64_t bytes) {
     return driver_.ToStatus(api_.AllocateHost(memory, bytes),
@@ -169,7 +169,7 @@ devrt_status Memory<Api>::host_dealloc(void* ptr, uint64_t) {
 template <class Api>
 devrt_status Memory<Api>::host_register(uint32_t ordinal, void* ptr,
                                         uint64_t size) {
-  const DeviceScope<Api> scope(&devices_, ordinal);
+  const PrimaryContextScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   return driver_.ToStatus(api_.RegisterHost(ptr, size), "host registration",
                           scope.device());

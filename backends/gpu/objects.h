@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/gpu/ending.h"
+#include "backends/gpu/ending_streams.h"
 #include "backends/gpu/foreign_streams.h"
 #include "backends/gpu/fresh_events.h"
 #include "backends/gpu/legacy_edges.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "backends/gpu/elementwise_kernel.h"
-#include "backends/gpu/walks.h"
+#include "backends/gpu/make_walk.h"
 #include "backends/tensor/dtype.h"
 
 namespace devrt::gpu {

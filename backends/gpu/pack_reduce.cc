@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/gpu/elementwise_kernel.h"
+#include "backends/gpu/make_walk.h"
 #include "backends/gpu/pack.h"
-#include "backends/gpu/walks.h"
 
 namespace devrt::gpu {
 

@@ -27,8 +27,8 @@
 #include <mutex>
 
 #include "backends/gpu/device.h"
+#include "backends/gpu/memory_readers.h"
 #include "backends/gpu/objects.h"
-#include "backends/gpu/readers.h"
 
 namespace devrt::gpu {
 
@@ -92,7 +92,7 @@ class Pools {
   const Api& api_;
   Devices<Api>& devices_;
   std::mutex mutex_;  // held while a pool is made; guards the next member
-  Readers readers_;
+  MemoryReaders readers_;
 };
 
 template <class Api>

@@ -24,15 +24,15 @@ struct Stream;
 // ---- Pending records
 //
 // If a second record of an event is undefined while the first is pending (C27),
-// another native event is recorded instead.  Renew sets `*event` to `current`
-// if that has no pending record, else to an event without one.  The caller
-// records it on the clock's stream, whose context is current.
+// another native event is recorded instead.  PickFreshEvent sets `*event` to
+// `current` if that has no pending record, else to an event without one.  The
+// caller records it on the clock's stream, whose context is current.
 
 template <class Api>
-typename Api::Error Renew(const Api& api, FreshEvents<Api>* others,
-                          const std::shared_ptr<RecordClock>& clock,
-                          typename Api::Event current, unsigned flags,
-                          typename Api::Event* event) {
+typename Api::Error PickFreshEvent(const Api& api, FreshEvents<Api>* others,
+                                   const std::shared_ptr<RecordClock>& clock,
+                                   typename Api::Event current, unsigned flags,
+                                   typename Api::Event* event) {
   *event = current;
   if constexpr (Api::kPendingRecordsAreFixed) {
     return others->Next(
@@ -52,9 +52,9 @@ typename Api::Error Renew(const Api& api, FreshEvents<Api>* others,
   }
 }
 
-// Called after the record of the event that Renew has chosen.
+// Called after the record of the event that PickFreshEvent has chosen.
 template <class Api>
-void Renewed(FreshEvents<Api>* others) {
+void FreshEventRecorded(FreshEvents<Api>* others) {
   if constexpr (Api::kPendingRecordsAreFixed) others->Recorded();
 }
 
@@ -137,11 +137,11 @@ typename Api::Error HiddenRecords<Api>::RecordMarker(const Api& api,
   }
   typename Api::Event marker{};
   if (error == Api::kSuccess) {
-    error = Renew(api, &markers_, stream.clock, marker_, 0, &marker);
+    error = PickFreshEvent(api, &markers_, stream.clock, marker_, 0, &marker);
   }
   if (error == Api::kSuccess) error = api.Record(marker, stream.native);
   if (error != Api::kSuccess) return error;
-  Renewed(&markers_);
+  FreshEventRecorded(&markers_);
   marker_ = marker;
   is_pending_ = true;
   marked_ = records;

@@ -71,7 +71,7 @@ devrt_status Reductions<Api>::Reduce(devrt_stream handle, uint32_t op,
       !tensor::CheckReduce(op, to, from, axes, &error)) {
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "reduce: %s", error.c_str());
   }
-  if (to.elements == 0) return driver_.Fault("reduce", stream->device);
+  if (to.elements == 0) return driver_.EarlierFault("reduce", stream->device);
   if (devrt_status failed = kernels_.LoadTensors(stream->device)) return failed;
   const auto& tensors = stream->device->kernels.tensors;
   if (from.elements == 0) {

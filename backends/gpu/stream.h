@@ -269,7 +269,7 @@ devrt_status Streams<Api>::stream_wait_event(devrt_stream handle,
   // The event was never recorded, so there is nothing to wait for.
   if (event->records.load(std::memory_order_acquire) == 0 &&
       !event->shared.load(std::memory_order_acquire)) {
-    return driver_.Fault("wait for an event", stream->device);
+    return driver_.EarlierFault("wait for an event", stream->device);
   }
   return driver_.ToStatus(
       Enqueue(api_, stream,

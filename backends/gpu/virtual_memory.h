@@ -26,9 +26,9 @@
 #include "backends/gpu/aligned.h"
 #include "backends/gpu/context_scope.h"
 #include "backends/gpu/device.h"
+#include "backends/gpu/memory_readers.h"
 #include "backends/gpu/objects.h"
 #include "backends/gpu/pool.h"
-#include "backends/gpu/readers.h"
 #include "devrt/backends/abi/devrt_virtual_memory.h"
 
 namespace devrt::gpu {
@@ -110,7 +110,7 @@ class VirtualMemory {
   Devices<Api>& devices_;
   const Pools<Api>& pools_;
   std::mutex mutex_;  // guards the next four
-  Readers readers_;
+  MemoryReaders readers_;
   std::map<char*, Reserved> reserved_;
   std::map<char*, Chunk*> mapped_;
   std::unordered_map<Chunk*, std::unique_ptr<Chunk>> chunks_;
@@ -162,7 +162,7 @@ devrt_status VirtualMemory<Api>::VmReserve(uint32_t ordinal, uint64_t size,
   }
   // Addresses belong to no device for the driver, but the fake driver asks for
   // the context.
-  const DeviceScope<Api> scope(&devices_, ordinal);
+  const PrimaryContextScope<Api> scope(&devices_, ordinal);
   if (scope.failed()) return scope.error();
   void* reserved = nullptr;
   if (devrt_status error = driver_.ToStatus(

@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "backends/gpu/pointer.h"
+#include "backends/gpu/pointer_info.h"
 
 namespace devrt::hip {
 namespace {
@@ -182,7 +182,7 @@ hipError_t Api::Ticks(Device device, uint64_t nanoseconds,
 
 // Some versions know a pointer only while its device is current (C71).
 hipError_t Api::FindOwner(const void* ptr, int* owner) const {
-  Error error = Ask(HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr, owner);
+  Error error = ReadAttribute(HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr, owner);
   int count = 0, before = 0;
   if (error == hipSuccess || Count(&count) != hipSuccess || count < 2 ||
       Call(hipGetDevice_, &before) != hipSuccess) {
@@ -190,7 +190,7 @@ hipError_t Api::FindOwner(const void* ptr, int* owner) const {
   }
   for (int i = 0; i < count && error != hipSuccess; ++i) {
     if (i == before || Call(hipSetDevice_, i) != hipSuccess) continue;
-    error = Ask(HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr, owner);
+    error = ReadAttribute(HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr, owner);
   }
   (void)Call(hipSetDevice_, before);
   return error;
@@ -212,17 +212,17 @@ hipError_t Api::Inspect(const void* ptr, devrt_pointer_info_v0* info) const {
   void* base = nullptr;
   size_t size = 0;
   unsigned long long id = 0;
-  error = Ask(HIP_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr, &type);
-  (void)Ask(HIP_POINTER_ATTRIBUTE_IS_MANAGED, ptr, &managed);
-  (void)Ask(HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr, &base);
+  error = ReadAttribute(HIP_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr, &type);
+  (void)ReadAttribute(HIP_POINTER_ATTRIBUTE_IS_MANAGED, ptr, &managed);
+  (void)ReadAttribute(HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr, &base);
   // The attribute for the size has only 32 bits.
   void* whole = nullptr;
   if (Call(hipMemGetAddressRange_, &whole, &size, const_cast<void*>(ptr)) !=
       hipSuccess) {
     size = 0;
-    (void)Ask(HIP_POINTER_ATTRIBUTE_RANGE_SIZE, ptr, &size);
+    (void)ReadAttribute(HIP_POINTER_ATTRIBUTE_RANGE_SIZE, ptr, &size);
   }
-  (void)Ask(HIP_POINTER_ATTRIBUTE_BUFFER_ID, ptr, &id);
+  (void)ReadAttribute(HIP_POINTER_ATTRIBUTE_BUFFER_ID, ptr, &id);
   if (before != owner) (void)Call(hipSetDevice_, before);
   // The memory was freed between the two questions, or its type is
   // "unregistered".

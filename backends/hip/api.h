@@ -262,8 +262,8 @@ class Api {
   }
   void CleanSlot(Error error) const;
   template <typename Value>
-  Error Ask(hipPointer_attribute attribute, const void* ptr,
-            Value* value) const {
+  Error ReadAttribute(hipPointer_attribute attribute, const void* ptr,
+                      Value* value) const {
     return Call(hipPointerGetAttribute_, static_cast<void*>(value), attribute,
                 reinterpret_cast<hipDeviceptr_t>(const_cast<void*>(ptr)));
   }

@@ -269,14 +269,14 @@ bool ThreadedDriver::WorkIsComing() const {
          (!timeouts_.empty() && timeouts_.First()->when <= soon);
 }
 
-ThreadWatch::Verdict ThreadedDriver::Look(ThreadWatch* watch) const {
+ThreadWatch::Verdict ThreadedDriver::Judge(ThreadWatch* watch) const {
   std::vector<int32_t> known;
   for (const HostThread* const host : waiting_) {
     if (AllDone(host->want)) return ThreadWatch::Verdict::kMayAct;
     known.push_back(host->tid);
   }
   TheHelpers().AddIdle(&known);
-  return watch->Look(std::move(known));
+  return watch->Judge(std::move(known));
 }
 
 devrt_status ThreadedDriver::Wait(HostThread* me) {
@@ -309,7 +309,7 @@ devrt_status ThreadedDriver::WaitInLine(Lock* lock, HostThread* me) {
       continue;
     }
     if (RealClock::now() < look_at) continue;
-    if (Look(&watch) != ThreadWatch::Verdict::kMayAct) {
+    if (Judge(&watch) != ThreadWatch::Verdict::kMayAct) {
       return g_machine->reports.Deadlock({me}, StuckReason::kWait);
     }
     if (++looks == 2 && !warned) {

@@ -52,7 +52,7 @@ class ThreadedDriver : public Driver {
   void StartTimer();
   bool LacksThreads();
   bool WorkIsComing() const;
-  ThreadWatch::Verdict Look(ThreadWatch* watch) const;
+  ThreadWatch::Verdict Judge(ThreadWatch* watch) const;
   devrt_status WaitInLine(Lock* lock, HostThread* me);
 
   RealClock::time_point start_{};

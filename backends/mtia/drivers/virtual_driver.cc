@@ -331,7 +331,7 @@ devrt_status VirtualDriver::StuckWait(HostThread* me) {
     const auto soon = RealClock::now() + std::chrono::milliseconds(1);
     if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
     if (RealClock::now() < look_at) continue;
-    if (g_threads->list.Look(me, &watch) != ThreadWatch::Verdict::kMayAct &&
+    if (g_threads->list.Judge(me, &watch) != ThreadWatch::Verdict::kMayAct &&
         !executor_.any_finished()) {
       break;
     }
@@ -372,7 +372,7 @@ bool VirtualDriver::StaysStuck(HostThread* me) {
     poll.look_at = RealClock::now() + patience;
   }
   if (RealClock::now() < poll.look_at) return false;
-  if (g_threads->list.Look(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
+  if (g_threads->list.Judge(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
       !executor_.any_finished()) {
     return true;
   }

@@ -58,7 +58,7 @@ void Timeline::VisitAll(Visit visit, void* arg) const {
   }
 }
 
-void Timeline::Take(Visit visit, void* arg) {
+void Timeline::VisitEnded(Visit visit, void* arg) {
   if (!taken_from_) {
     taken_from_ = true;
     next_ = base_ + entries_.size();

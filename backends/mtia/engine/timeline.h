@@ -34,7 +34,7 @@ class Timeline {
   // Calls `visit` for every operation that has ended and that no call before
   // has visited, and drops the entries that no later call needs.  The first
   // call visits nothing and starts the record.
-  void Take(Visit visit, void* arg);
+  void VisitEnded(Visit visit, void* arg);
   // Drops all entries.  A tracer that takes goes on with the next machine.
   void Reset();
 

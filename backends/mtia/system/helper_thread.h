@@ -34,7 +34,7 @@ inline thread_local Helper* t_helper
 class Helpers {
  public:
   Helper* Add();
-  void Drop(Helper* helper) { helper->taken = false; }
+  void PutBack(Helper* helper) { helper->taken = false; }
   static void Begin(Helper* helper);  // called on the new thread
   // Appends the threads that wait for work.
   void AddIdle(std::vector<int32_t>* tids);
@@ -80,7 +80,7 @@ Helper* StartHelper(const char* name, Body body) {
     pthread_setname_np(thread.native_handle(), name);
     thread.detach();
   } catch (const std::system_error&) {
-    TheHelpers().Drop(helper);
+    TheHelpers().PutBack(helper);
     helper = nullptr;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

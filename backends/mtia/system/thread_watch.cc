@@ -147,7 +147,7 @@ std::optional<size_t> ThreadWatch::CountOthers(std::vector<int32_t> known) {
   return others.size();
 }
 
-ThreadWatch::Verdict ThreadWatch::Look(std::vector<int32_t> known) {
+ThreadWatch::Verdict ThreadWatch::Judge(std::vector<int32_t> known) {
   std::vector<int32_t> others;
   if (!Others(std::move(known), &others)) return Verdict::kMayAct;
   if (others.empty()) {

@@ -43,7 +43,7 @@ class ThreadWatch {
   }
 
   // `known` are threads that act only if another thread does, in any order.
-  Verdict Look(std::vector<int32_t> known);
+  Verdict Judge(std::vector<int32_t> known);
   void Forget() { seen_.clear(); }
 
   // The number of threads of the process besides `known`; nothing if there is

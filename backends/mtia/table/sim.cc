@@ -172,7 +172,7 @@ devrt_status Backend::sim_timeline_take(
     void (*visit)(void* arg, const devrt_sim_op_v1* op), void* arg) {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
-  g_machine->history.timeline.Take(visit, arg);
+  g_machine->history.timeline.VisitEnded(visit, arg);
   return nullptr;
 }
 

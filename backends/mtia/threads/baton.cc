@@ -49,7 +49,7 @@ bool Baton::EnterToLeave(HostThread* me) {
   return !std::exchange(me->is_dropped, false);
 }
 
-void Baton::Drop(HostThread* thread) {
+void Baton::WakeExiting(HostThread* thread) {
   thread->is_dropped = true;
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   thread->wake.notify_one();

@@ -74,7 +74,7 @@ class Baton {
   // ---- for a reset, with the lock of the list ----
 
   // Wakes `thread`, which sleeps in its exit.
-  void Drop(HostThread* thread);
+  void WakeExiting(HostThread* thread);
   // Gives `me`, which is inside, the baton of the machine that begins.
   void Restart(HostThread* me);
 

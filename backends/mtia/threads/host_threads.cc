@@ -80,7 +80,7 @@ void HostThreads::Reset(HostThread* me, bool keep, bool pin,
   for (HostThread* const thread : before) {
     if (thread == me || !Sleeps(thread)) continue;
     if (thread->is_leaving) {
-      baton.Drop(thread);
+      baton.WakeExiting(thread);
     } else {
       list.Add(thread);
     }

@@ -126,10 +126,10 @@ bool ThreadList::OthersExist(const HostThread* me) {
       });
 }
 
-ThreadWatch::Verdict ThreadList::Look(const HostThread* me,
-                                      ThreadWatch* watch) {
+ThreadWatch::Verdict ThreadList::Judge(const HostThread* me,
+                                       ThreadWatch* watch) {
   std::vector<int32_t> known;
-  if (Known(me, &known)) return watch->Look(std::move(known));
+  if (Known(me, &known)) return watch->Judge(std::move(known));
   watch->Forget();
   return ThreadWatch::Verdict::kMayAct;
 }

@@ -74,7 +74,7 @@ class ThreadList {
   // the device, and the simulator's idle threads.
   bool OthersExist(const HostThread* me);
   // Looks whether any of those threads may still act.
-  ThreadWatch::Verdict Look(const HostThread* me, ThreadWatch* watch);
+  ThreadWatch::Verdict Judge(const HostThread* me, ThreadWatch* watch);
 
   // A thread has to go on after so many turns of other threads.
   static constexpr uint64_t kMostTurns = 250;

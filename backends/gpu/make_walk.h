@@ -3,8 +3,8 @@
 // The axes of tensors as kernels walk them.  Axes that all operands can merge
 // are merged, so most walks have one or two.
 
-#ifndef DEVRT_BACKENDS_GPU_WALKS_H_
-#define DEVRT_BACKENDS_GPU_WALKS_H_
+#ifndef DEVRT_BACKENDS_GPU_MAKE_WALK_H_
+#define DEVRT_BACKENDS_GPU_MAKE_WALK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -72,4 +72,4 @@ void MakeWalk(const tensor::Tensor* const* tensors, size_t count,
 
 }  // namespace devrt::gpu
 
-#endif  // DEVRT_BACKENDS_GPU_WALKS_H_
+#endif  // DEVRT_BACKENDS_GPU_MAKE_WALK_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Readers: which devices may use the memory of which others, for drivers that
-// need it for each new pool and mapping.
+// MemoryReaders: which devices may use the memory of which others, for drivers
+// that need it for each new pool and mapping.
 
-#ifndef DEVRT_BACKENDS_GPU_READERS_H_
-#define DEVRT_BACKENDS_GPU_READERS_H_
+#ifndef DEVRT_BACKENDS_GPU_MEMORY_READERS_H_
+#define DEVRT_BACKENDS_GPU_MEMORY_READERS_H_
 
 #include <cstdint>
 #include <set>
@@ -13,7 +13,7 @@
 namespace devrt::gpu {
 
 // Threads: one at a time.
-class Readers {
+class MemoryReaders {
  public:
   void Set(uint32_t reader, uint32_t owner, bool allow) {
     if (allow) {
@@ -38,4 +38,4 @@ class Readers {
 
 }  // namespace devrt::gpu
 
-#endif  // DEVRT_BACKENDS_GPU_READERS_H_
+#endif  // DEVRT_BACKENDS_GPU_MEMORY_READERS_H_

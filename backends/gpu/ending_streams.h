@@ -7,8 +7,8 @@
 //
 // Threads: every member from any thread.  No member waits for a device.
 
-#ifndef DEVRT_BACKENDS_GPU_ENDING_H_
-#define DEVRT_BACKENDS_GPU_ENDING_H_
+#ifndef DEVRT_BACKENDS_GPU_ENDING_STREAMS_H_
+#define DEVRT_BACKENDS_GPU_ENDING_STREAMS_H_
 
 #include <cstddef>
 #include <memory>
@@ -89,4 +89,4 @@ class EndingStreams {
 
 }  // namespace devrt::gpu
 
-#endif  // DEVRT_BACKENDS_GPU_ENDING_H_
+#endif  // DEVRT_BACKENDS_GPU_ENDING_STREAMS_H_

@@ -2,8 +2,8 @@
 //
 // The answer to a question for a pointer, for the Api of each vendor.
 
-#ifndef DEVRT_BACKENDS_GPU_POINTER_H_
-#define DEVRT_BACKENDS_GPU_POINTER_H_
+#ifndef DEVRT_BACKENDS_GPU_POINTER_INFO_H_
+#define DEVRT_BACKENDS_GPU_POINTER_INFO_H_
 
 #include <cstdint>
 
@@ -35,4 +35,4 @@ inline void SetAllocation(uint32_t kind, int device, void* base, uint64_t size,
 
 }  // namespace devrt::gpu
 
-#endif  // DEVRT_BACKENDS_GPU_POINTER_H_
+#endif  // DEVRT_BACKENDS_GPU_POINTER_INFO_H_
