@@ -5,8 +5,8 @@
 //
 //   return CopyBetweenPeers(CopyJob(dst, src, stream, non_blocking, site));
 //
-// Memory between two steps is an array as well, so that the uses of arrays order
-// all steps.
+// Memory between two steps is an array as well, so that the uses of arrays
+// order all steps.
 
 #ifndef DEVRT_ARRAYS_COPY_COPY_ROUTES_H_
 #define DEVRT_ARRAYS_COPY_COPY_ROUTES_H_

@@ -29,8 +29,8 @@ void SetReleaseRule(ReleaseRule rule);
 const std::string& ReleaseRuleMistake();
 
 // Returns the index of the choice that an environment variable names, or
-// `usual` if the variable is not set or not a choice.  The latter is appended to
-// `*mistakes`.
+// `usual` if the variable is not set or names no choice.  A value that is no
+// choice is added to `*mistakes`.
 size_t ReadChoice(const char* variable,
                   std::initializer_list<const char*> choices, size_t usual,
                   std::string* mistakes);
