@@ -261,7 +261,7 @@ def check_links():
 
 WAITING_FOLDERS = ["arrays", "backends", "cts", "guards", "layers", "memory",
                    "python", "runtime", "streams", "tools"]
-WAITS_PAGE = pathlib.Path("docs/concepts/waits.md")
+WAITS_PAGE = pathlib.Path("docs/reference/waits.md")
 # What can hold a thread: sleeps, conditions, joins of threads and processes, the
 # driver's waits, and loops without a condition in their head.
 WAIT = re.compile(
@@ -291,7 +291,7 @@ def waiting_files():
 
 
 def check_waits():
-    """Checks that docs/concepts/waits.md says of each file with a wait why the wait ends."""
+    """Checks that docs/reference/waits.md says of each file with a wait why the wait ends."""
     page = (ROOT / WAITS_PAGE).read_text(encoding="utf-8")
     rows = re.findall(r"^\|([^|]*)\|", page, re.M)
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}

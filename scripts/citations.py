@@ -5,7 +5,7 @@ A citation has one of these forms:
 
     C27, F5, R4, E8, P19, S3   an item of a page in PAGES
     docs/reference/semantics.md 2.4      a numbered section of a document
-    docs/concepts/waits.md              a document
+    docs/reference/waits.md              a document
     decision 12                docs/decisions/0012-*.md
 
 Reads comments, docstrings and Markdown, but no code, strings and examples.

@@ -280,19 +280,19 @@ class TreeTest(unittest.TestCase):
 
     def test_waits_need_a_row_on_the_page(self):
         head = "| File | Waits for | Ends because |\n|---|---|---|\n"
-        self.write("docs/concepts/waits.md", head)
+        self.write("docs/reference/waits.md", head)
         self.assertEqual(checks.check_waits(), [])
         for code in ["  nanosleep(&t, nullptr);", "  for (;;) Go();",
                      "  me->wake.wait_until(\n      lock, end);",
                      "  while (Poll()) {\n  }", "  thread.join();"]:
             self.write("runtime/a.cc", SPDX + f"void A() {{\n{code}\n}}\n")
             self.assert_names(checks.check_waits(), "runtime/a.cc waits")
-        self.write("docs/concepts/waits.md", head + "| `runtime/a.cc` | x | y |\n")
+        self.write("docs/reference/waits.md", head + "| `runtime/a.cc` | x | y |\n")
         self.assertEqual(checks.check_waits(), [])
         self.write("runtime/a.cc", SPDX + "// for (;;)\nint a() { return 1; }\n")
         self.assert_names(checks.check_waits(), "names runtime/a.cc")
         # Private modules of the package are the product's, too.
-        self.write("docs/concepts/waits.md", head)
+        self.write("docs/reference/waits.md", head)
         self.write("python/devrt/_wait.py", "while True:\n    pass\n")
         self.assert_names(checks.check_waits(), "python/devrt/_wait.py")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/concepts/architecture.md names functions that are in the files it names them with,
-and the floors of scripts/rooms.py; docs/concepts/glossary.md names headers that exist."""
+and the floors of scripts/rooms.py; docs/reference/glossary.md names headers that exist."""
 
 import pathlib
 import re
@@ -41,7 +41,7 @@ class ArchitectureTest(unittest.TestCase):
                 self.assertIn(room, PAGE if room in shared else drawn)
 
     def test_the_glossary_is_in_order_and_names_headers(self):
-        glossary = (ROOT / "docs/concepts/glossary.md").read_text(encoding="utf-8")
+        glossary = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
         rows = re.findall(r"^\| (?!Term|---)([^|]+) \| [^|]+ \| ([^|]+) \|$",
                           glossary, re.M)
         self.assertGreater(len(rows), 30)
