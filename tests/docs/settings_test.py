@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reference/settings.md names every variable that devrt reads, every key of
-DEVRT_MTIA and every key of DEVRT_ALLOC_CONF, and no other name."""
+"""The table of docs/reference/settings.md has every variable that devrt reads, every key
+of DEVRT_MTIA and every key of DEVRT_ALLOC_CONF, and no other name."""
 
 import pathlib
 import re
@@ -34,14 +34,11 @@ def keys_in(source):
     return set(KEY.findall(source.split("Key kKeys[] = {")[1].split("\n};")[0]))
 
 
-def first_cells(text):
-    """The names in the first cells of tables: `A`, or `A` and `B` in one cell."""
-    cells = re.findall(r"^\| ([^|]*`[^|]*) \|", text, re.M)
-    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-
-
-def section(text, title):
-    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def settings_of(text):
+    """The rows of the table of settings, as ((variable,) or (variable, key), cells)."""
+    lines = text.split("\n| Setting |")[1].split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [(tuple(re.findall(r"`(\w+)`", row[0])), row) for row in rows]
 
 
 class SettingsTest(unittest.TestCase):
@@ -51,10 +48,25 @@ class SettingsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.page = PAGE.read_text(encoding="utf-8")
+        cls.settings = settings_of(cls.page)
+
+    def test_one_sorted_table_has_all_settings(self):
+        names = [name for name, _ in self.settings]
+        self.assertGreater(len(names), 70)
+        self.assertEqual(names, sorted(set(names)))
+        for name, row in self.settings:
+            with self.subTest(name=name):
+                self.assertEqual(len(row), 6)
+                self.assertTrue(all(row))
+
+    def test_who_reads_a_setting_is_explained(self):
+        table = self.page.split("\n| Read |")[1].split("\n\n")[0]
+        known = set(re.findall(r"^\| (\w+) \|", table, re.M))
+        self.assertEqual({row[4].split(":")[0] for _, row in self.settings}, known)
 
     def test_every_variable_is_on_the_page(self):
-        named = {name for name in first_cells(self.page)
-                 if name.startswith("DEVRT_")}
+        named = {name[0] for name, _ in self.settings
+                 if name[0].startswith("DEVRT_")}
         of_tests = {name for name in named if name.startswith("DEVRT_TEST_")}
         self.assertEqual(named - of_tests, variables_of(FOLDERS))
         self.assertLessEqual(of_tests, variables_of(["tests"]) | {
@@ -65,9 +77,9 @@ class SettingsTest(unittest.TestCase):
         for variable, path in KEY_LISTS.items():
             with self.subTest(variable=variable):
                 source = (ROOT / path).read_text(encoding="utf-8")
-                self.assertEqual(
-                    first_cells(section(self.page, f"Keys of {variable}")),
-                    keys_in(source))
+                self.assertEqual({name[1] for name, _ in self.settings
+                                  if len(name) == 2 and name[0] == variable},
+                                 keys_in(source))
 
     def test_marks_are_those_of_secure_getenv(self):
         """A variable has a * if a privileged program ignores it."""
@@ -89,8 +101,11 @@ class SettingsTest(unittest.TestCase):
                     '  Number<1>(\n"no", 2),\n  NumberKey<&C::two, 1>(\n'
                     '      "two", "words"),\n};\n  {"three", 1},'),
             {"one", "two"})
-        self.assertEqual(first_cells("| `a` | `b` |\n| `c`, `d` * | x |\n"),
-                         {"a", "c", "d"})
+        self.assertEqual(
+            [name for name, _ in settings_of(
+                "\n| `x` |\n\n| Setting | A |\n|---|---|\n| `a` * | 1 |\n| `a` `b` | 2 |\n")],
+            [("a",), ("a", "b")])
+
 
 
 if __name__ == "__main__":

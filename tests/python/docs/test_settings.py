@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
-ROW = re.compile(r"^\| `(\w+)`(?: \*)? \| (?:[^|]|\\\|)* \| ([^|]*) \|", re.M)
+ROW = re.compile(r"^\| `DEVRT_\w+` `(\w+)` \| ([^|]*) \|", re.M)
 PROGRAM = """
 import json
 import devrt
