@@ -209,8 +209,8 @@ const Command kNewBackendCommand = {
     "In C++ it has one device, and answers UNIMPLEMENTED, naming the file, for "
     "what is not filled in. In C it is complete: one device in host memory.\n\n"
     "NAME is what stands before the ':' in the names of devices: lower-case "
-    "letters, digits and '_'. docs/how-to/writing-a-backend.md leads on from "
-    "there.",
+    "letters, digits and '_'. docs/tutorials/5-write-a-backend.md leads on "
+    "from there.",
     kFlags,
     &Run,
 };
