@@ -25,7 +25,7 @@ PAGES = [
     ("docs/reference/semantics.md", r"\* (R\d+) "),
     ("docs/reference/exchange-rules.md", r"\*\*(E\d+)\*\* "),
     ("docs/reference/plugin-contract.md", r"\| (P\d+) \|"),
-    ("docs/concepts/simulator.md", r"\| ([GHQSTV]\d+) \|"),
+    ("docs/reference/simulator-rules.md", r"\| ([GHQSTV]\d+) \|"),
 ]
 PAGE_OF = {letter: page for page, begin in PAGES
            for letter in re.search(r"([A-Z]+)\]?\\d", begin).group(1)}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills: docs/concepts/simulator.md 2.5, C47-C60 of semantics.md.
+// Copies and fills: docs/reference/simulator-rules.md 5, C47-C60 of semantics.md.
 #include <cstring>
 #include <numeric>
 #include <set>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: V1-V7 of simulator.md, C24-C40 of semantics.md.
+// Events: V1-V7 of simulator-rules.md, C24-C40 of semantics.md.
 #include <set>
 
 #include "tests/mtia/engine_fixture.h"

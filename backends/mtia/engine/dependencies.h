@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order of operations: which earlier work an operation comes after, and
-// which work a wait covers (docs/concepts/simulator.md 2).  These functions
-// read the state of the streams and change nothing else.  They are called
-// inside the machine.
+// which work a wait covers (docs/reference/simulator-rules.md 1).  These
+// functions read the state of the streams and change nothing else.  They are
+// called inside the machine.
 
 #ifndef DEVRT_BACKENDS_MTIA_ENGINE_DEPENDENCIES_H_
 #define DEVRT_BACKENDS_MTIA_ENGINE_DEPENDENCIES_H_

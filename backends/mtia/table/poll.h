@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Answers of queries.  A thread that polls lets the device move, so that a loop
-// of queries ends (docs/concepts/simulator.md 2.3).
+// of queries ends (docs/reference/simulator-rules.md 3).
 
 #ifndef DEVRT_BACKENDS_MTIA_TABLE_POLL_H_
 #define DEVRT_BACKENDS_MTIA_TABLE_POLL_H_
