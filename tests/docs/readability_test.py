@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of docs/ keep to the limits of the documents: no paragraph above 80 words,
-no table cell above 40, and the first text behind the title is a sentence.
+"""The pages of the site keep to the limits of the documents: no paragraph above 80 words
+and no table cell above 40. The first sentence says what the page is, and the first
+paragraph who it is for.
 
-A list item counts as a paragraph. Code blocks do not count. The target of a link is no
+The pages are those of docs/, the README files of all folders, and the pages of the root.
+A decision says what was decided instead of who it is for. A list item counts as a paragraph. Code blocks do not count. The target of a link is no
 word, and neither is a mark without a letter or a digit, such as a dash.
 """
 
@@ -17,8 +19,12 @@ FENCE = re.compile(r"^ *(```+|~~~+)")
 ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)]) +")
 CELL_END = re.compile(r"(?<!\\)\|")
 LINK = re.compile(r"\]\([^)]*\)")
-# It may end in a closing mark behind the full stop.
-SENTENCE = re.compile(r"^[`*\[(\"]*[A-Z0-9`][^\n]*?[.:?][)*`\"]*(?:\s|$)", re.S)
+# The sentence names the page, its folder or, on the front page, the project. It may end in
+# a closing mark behind the full stop.
+SENTENCE = re.compile(r"^(?:This (?:page|site|folder|decision)|These (?:pages|programs)"
+                      r"|devrt is)\b[^\n]*?[.:?][)*`\"]*(?:\s|$)", re.S)
+WHO = re.compile(r"\b(?:is|are) for\b")
+DECISION = re.compile(r"docs/decisions/\d")
 
 
 def count_words(text):
@@ -67,20 +73,33 @@ def cells(row):
     return [cell.strip() for cell in CELL_END.split(row.strip().strip("|"))]
 
 
-def starts_with_a_sentence(all_blocks):
-    """Whether text that is one sentence at least follows the title."""
-    if not all_blocks or all_blocks[0][0] != "heading":
-        return False
-    kind, _, text = all_blocks[1] if len(all_blocks) > 1 else ("", 0, "")
-    return (kind == "paragraph" and not ITEM.match(text)
-            and SENTENCE.match(text) is not None)
+def complaints_about_the_beginning(page, all_blocks):
+    """What is wrong with the paragraph that follows the title."""
+    if len(all_blocks) < 2 or all_blocks[0][0] != "heading":
+        return [f"{page}: no text follows a title"]
+    kind, _, text = all_blocks[1]
+    if kind != "paragraph" or not SENTENCE.match(text):
+        return [f"{page}: the first sentence does not say what the page is"]
+    if not WHO.search(text) and not DECISION.match(page):
+        return [f"{page}: the first paragraph does not say who the page is for"]
+    return []
+
+
+def pages_of_the_tree():
+    """The pages of the site that are in the tree, without copies in build folders."""
+    found = set((ROOT / "docs").rglob("*.md")) | set(ROOT.glob("*.md"))
+    found.add(ROOT / "tests/mutation/results.md")
+    for folder in ROOT.iterdir():
+        if folder.is_dir() and not folder.name.startswith(
+                (".", "build", "subprojects", "venv")):
+            found |= set(folder.rglob("README.md"))
+    return sorted(found)
 
 
 def complaints(page, text):
     found = []
     all_blocks = blocks(text)
-    if not starts_with_a_sentence(all_blocks):
-        found.append(f"{page}: no sentence follows the title")
+    found += complaints_about_the_beginning(page, all_blocks)
     for kind, line, content in all_blocks:
         if kind == "paragraph":
             words = count_words(content)
@@ -94,12 +113,15 @@ def complaints(page, text):
                                  f"{cell[:40]}")
     return found
 
+FIRST = "This page lists things. It is for readers."
+
 
 class ReadabilityTest(unittest.TestCase):
 
     def test_every_page_is_readable(self):
-        pages = sorted((ROOT / "docs").rglob("*.md"))
-        self.assertGreater(len(pages), 40)
+        pages = pages_of_the_tree()
+        self.assertGreater(len(pages), 90)
+        self.assertIn(ROOT / "bench/README.md", pages)
         found = []
         for path in pages:
             name = str(path.relative_to(ROOT))
@@ -108,33 +130,44 @@ class ReadabilityTest(unittest.TestCase):
             self.fail("\n".join(["", *found]))
 
     def test_a_good_page(self):
-        self.assertEqual(complaints("a.md", "# A\n\nThis page is short. It ends.\n"
+        self.assertEqual(complaints("a.md", "# A\n\n" + FIRST + "\n"
                                     "\n```sh\n" + "word " * 100 + "\n```\n\n"
                                     "| A | B |\n|---|---|\n| a\\|b | c |\n"), [])
 
     def test_a_long_paragraph(self):
-        text = "# A\n\nThis page is.\n\n" + "word " * 50 + "\n" + "word " * 31
+        text = f"# A\n\n{FIRST}\n\n" + "word " * 50 + "\n" + "word " * 31
         self.assertEqual(complaints("a.md", text),
                          ["a.md:5: a paragraph of 81 words"])
 
     def test_items_are_paragraphs(self):
         item = "- " + "word " * 50 + "\n"
-        self.assertEqual(complaints("a.md", "# A\n\nA page.\n\n" + item * 2), [])
+        self.assertEqual(complaints("a.md", f"# A\n\n{FIRST}\n\n" + item * 2), [])
         self.assertEqual(len(complaints(
-            "a.md", "# A\n\nA page.\n\n" + item + "  " + "word " * 31)), 1)
+            "a.md", f"# A\n\n{FIRST}\n\n" + item + "  " + "word " * 31)), 1)
 
     def test_a_long_cell(self):
-        text = "# A\n\nA page.\n\n| A | B |\n|---|---|\n| a | " + "b " * 41 + "|\n"
+        text = f"# A\n\n{FIRST}\n\n| A | B |\n|---|---|\n| a | " + "b " * 41 + "|\n"
         self.assertEqual(complaints("a.md", text),
                          ["a.md:7: a cell of 41 words: " + ("b " * 20)])
 
     def test_the_first_text(self):
-        for text in ("# A\n\n## B\n\nText.\n", "# A\n\n- An item.\n",
-                     "# A\n\nno sentence\n", "# A\n", "Text.\n",
-                     "# A\n\n| A |\n|---|\n", "# A\n\n```sh\nls\n```\n"):
+        for text in ("# A\n", "Text.\n"):
             with self.subTest(text=text):
                 self.assertEqual(complaints("a.md", text),
-                                 ["a.md: no sentence follows the title"])
+                                 ["a.md: no text follows a title"])
+        for text in (f"# A\n\n## B\n\n{FIRST}\n", "# A\n\n- An item.\n",
+                     "# A\n\nThis page has no end\n", "# A\n\nThe text is for you.\n",
+                     "# A\n\n| A |\n|---|\n", "# A\n\n```sh\nls\n```\n"):
+            with self.subTest(text=text):
+                self.assertEqual(
+                    complaints("a.md", text),
+                    ["a.md: the first sentence does not say what the page is"])
+
+    def test_who_a_page_is_for(self):
+        text = "# A\n\nThis page lists things.\n"
+        self.assertEqual(complaints("a.md", text),
+                         ["a.md: the first paragraph does not say who the page is for"])
+        self.assertEqual(complaints("docs/decisions/0001-a.md", text), [])
 
     def test_words_are_counted_without_markup(self):
         self.assertEqual(count_words("a - b [c d](e/f.md#g) `h`"), 5)
