@@ -27,7 +27,7 @@ smartquotes = False  # they turn the two dashes of a flag into one long dash
 suppress_warnings = ["duplicate_declaration.cpp"]
 nitpicky = False
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "html_image"]
 myst_heading_anchors = 4
 
 breathe_projects = {"devrt": os.environ["DEVRT_SITE_DOXYGEN"]}

@@ -37,9 +37,10 @@ def public_examples():
 
 def examples_of_pages():
     found = []
-    for path in sorted((headers_alone.ROOT / "docs").rglob("*.md")):
+    root = headers_alone.ROOT
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         found += header_examples.page_examples(
-            str(path.relative_to(headers_alone.ROOT)),
+            str(path.relative_to(root)),
             path.read_text(encoding="utf-8"))
     return found
 

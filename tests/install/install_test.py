@@ -146,7 +146,7 @@ class Installed(InstallTest):
         folder.mkdir()
         for file in files:
             shutil.copy(PROGRAM / file, folder)
-        self.write_readme_program(folder / "main.cc")
+        self.write_first_program(folder / "main.cc")
         return folder
 
     def test_meson_project_builds_and_runs(self):

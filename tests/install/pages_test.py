@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages followed to the letter with an installed tree: docs/how-to/layers.md, the tutorials
 in C++, and docs/how-to/writing-a-backend.md in the folder that a tutorial leaves. Then the
-program of the front page on the backend that comes of it."""
+program of the first tutorial on the backend that comes of it."""
 
 import json
 import shlex
@@ -55,7 +55,7 @@ class FollowedPages(InstallTest):
         self.assertEqual(backends["acme"]["path"],
                          str(self.tree.plugins / "libdevrt_acme.so"))
 
-        self.write_readme_program(work / "main.cc", device="acme:0")
+        self.write_first_program(work / "main.cc", device="acme:0")
         libraries = self.pkg_config("--variable=libdir")[0]
         self.run_command(
             *shlex.split(self.tree.environment()["CXX"]), "-std=c++17",

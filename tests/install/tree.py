@@ -90,9 +90,9 @@ class InstallTest(unittest.TestCase):
     def pkg_config(self, *arguments):
         return self.run_command("pkg-config", *arguments, "devrt").split()
 
-    def write_readme_program(self, path, device=None):
-        """The program of the front page, on another device if one is given."""
-        text = extract_snippet.extract(ROOT / "README.md")
+    def write_first_program(self, path, device=None):
+        """The program of the first tutorial, on another device if one is given."""
+        text = extract_snippet.extract(ROOT / "docs/tutorials/0-first-program.md")
         path.write_text(text.replace("mtia:1", device) if device else text)
 
     def need(self, program):
