@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills: docs/reference/simulator-rules.md 5, C47-C60 of semantics.md.
+// Copies and fills: docs/reference/simulator-rules.md 5, C47-C60 of
+// semantics.md.
 #include <cstring>
 #include <numeric>
 #include <set>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order of streams: S1-S8, T1, Q1-Q4 of simulator-rules.md; C6-C23 of semantics.md.
+// Order of streams: S1-S8, T1, Q1-Q4 of simulator-rules.md; C6-C23 of
+// semantics.md.
 #include <set>
 #include <thread>
 
