@@ -8,8 +8,9 @@
     ...
     print(simulator.timeline_text())
 
-docs/concepts/simulator.md describes the settings and the machine.  The functions control the
-backend "mtia".  devrt.simulator.Simulator(name) controls another simulator.
+docs/concepts/simulator.md explains the machine, and docs/reference/settings.md
+lists the settings.  The functions control the backend "mtia".
+devrt.simulator.Simulator(name) controls another simulator.
 """
 
 from __future__ import annotations
