@@ -151,7 +151,7 @@ class Tests:
         if block.page in self.snippets:
             return "run: the program of meson.build"
         examples = header_examples.page_examples(block.page, f"```cpp\n{block.text}```\n")
-        if not block.page.startswith("docs/") or not examples:
+        if not (block.page == README or block.page.startswith("docs/")) or not examples:
             return None
         if examples[0].is_fragment:
             return "read: a fragment with its reason"
