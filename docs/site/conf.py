@@ -55,8 +55,6 @@ html_sidebars = {"**": ["sidebar/brand.html", "sidebar/search.html",
                         "sidebar/navigation.html", "sidebar/scroll-end.html"]}
 templates_path = ["_templates"]
 html_copy_source = False
-# A summary is fetched from the page, which a browser refuses for a page in a file.
-html_show_search_summary = False
 html_show_sphinx = False
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
