@@ -25,8 +25,8 @@
 #include "devrt/runtime/call_site.h"
 #include "devrt/streams/stream.h"
 #include "streams/captures/captures.h"
-#include "streams/timelines/order.h"
 #include "streams/objects/stream_target.h"
+#include "streams/timelines/order.h"
 
 namespace devrt::internal {
 
