@@ -87,7 +87,7 @@ class State {
   State() {
     MutexLock lock(&mutex_);
     AllocatorSettings settings;
-    if (const char* text = std::getenv(kVariable)) {
+    if (const char* text = secure_getenv("DEVRT_ALLOC_CONF")) {
       absl::StatusOr<AllocatorSettings> read = ParseAllocatorSettings(text);
       if (read.ok()) {
         settings = *std::move(read);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program with more rights than its user lets the user's environment choose
-// no code.
+// no code and no settings of the allocators.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ class SetUserIdTest : public ::testing::Test {
                                    {{"DEVRT_PLUGINS", PluginPath("good")},
                                     {"DEVRT_PLUGIN_PATH", "/nowhere"},
                                     {"DEVRT_BACKENDS", "good"},
-                                    {"DEVRT_DLPACK_RELEASE", "trust"}})
+                                    {"DEVRT_DLPACK_RELEASE", "trust"},
+                                    {"DEVRT_ALLOC_CONF", "backend:raw"}})
                             .output.c_str());
     });
   }
@@ -79,6 +80,7 @@ TEST_F(SetUserIdTest, VariablesAreIgnoredAndNamed) {
                     HasSubstr("no backend \"good\" was found"),
                     HasSubstr("rights than its user: DEVRT_PLUGINS; "
                               "DEVRT_PLUGIN_PATH; DEVRT_BACKENDS"),
+                    HasSubstr("backend:caching"), Not(HasSubstr("backend:raw")),
                     Not(HasSubstr(PluginPath("good")))));
 }
 
@@ -88,7 +90,8 @@ TEST_F(SetUserIdTest, VariablesCountOtherwise) {
   EXPECT_THAT(
       result.output,
       AllOf(HasSubstr("secure=0\n"), HasSubstr("release=1\n"),
-            HasSubstr("found     DEVRT_PLUGINS"), Not(HasSubstr("ignored"))));
+            HasSubstr("backend:raw"), HasSubstr("found     DEVRT_PLUGINS"),
+            Not(HasSubstr("ignored"))));
 }
 
 }  // namespace
