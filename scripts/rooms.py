@@ -62,7 +62,7 @@ FOLDERS = {
                       ["kernels", "memory"], ["config"], ["common", "system"]],
     "backends/template": [[".", "c"]],
     "cts": [["tests"], ["random"], ["."]],
-    "memory": [["torch"], ["external", "snapshot"], ["api"], ["pinned", "resource"],
+    "memory": [["torch"], ["external"], ["api"], ["pinned", "resource", "snapshot"],
                ["device"], ["common"]],
     "runtime": [["raw_memory"], ["registry"], ["plugins"], ["loader"], ["common"]],
     "streams": [["captures", "operations"], ["objects"], ["timelines"], ["common"]],

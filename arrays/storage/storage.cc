@@ -19,7 +19,7 @@
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "memory/common/hooks.h"
+#include "memory/device/hooks.h"
 #include "runtime/registry/process_state.h"
 #include "streams/common/deferred_deletion.h"
 #include "streams/objects/may_capture.h"

@@ -15,7 +15,7 @@
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/runtime/log.h"
 #include "memory/api/known_uses.h"
-#include "memory/common/plain_free.h"
+#include "memory/api/plain_free.h"
 #include "runtime/common/text.h"
 #include "runtime/registry/process_state.h"
 #include "streams/objects/ordering.h"

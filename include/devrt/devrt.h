@@ -35,6 +35,8 @@
 #include "devrt/memory/history.h"
 #include "devrt/memory/memory_request.h"
 #include "devrt/memory/memory_resource.h"
+#include "devrt/memory/memory_snapshot.h"
+#include "devrt/memory/memory_statistics.h"
 #include "devrt/memory/pinned_memory.h"
 #include "devrt/memory/resources.h"
 #include "devrt/memory/settings.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "devrt/runtime/status.h"
-#include "memory/common/hooks.h"
+#include "memory/device/hooks.h"
 
 namespace devrt::internal {
 
@@ -22,7 +22,8 @@ void Count(DeviceRecord* device, int64_t streams) {
 
 AdoptedStreams& AdoptedStreams::Get() {
   static AdoptedStreams* const adopted = [] {
-    InstallMemoryHooks();  // for Release
+    InstallAdoptedStreamsHook(
+        [](DeviceRecord* device) { AdoptedStreams::Get().Release(device); });
     return new AdoptedStreams;
   }();
   return *adopted;

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/memory/settings.h"
 #include "memory/api/captured_blocks.h"
-#include "memory/common/plain_free.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
@@ -115,14 +114,6 @@ absl::Status FreeMemory(void* pointer, StreamRef stream, CallSite site) {
         "by an event"));
   }
   return FreeInOrder(pointer, &stream, site);
-}
-
-bool internal::FreeMemoryPlainly(void* pointer, CallSite site) {
-  if (!IsProcessOpen() || InHostFunction() || Owners::HasCached()) return false;
-  if (HasCapturedBlocks() && IsCapturedBlock(pointer)) return false;
-  Segment* const segment = AddressMap::Get().Find(pointer);
-  return segment != nullptr &&
-         segment->allocator->FreePlainly(segment, pointer, site);
 }
 
 absl::Status RecordStream(const void* pointer, StreamRef stream,

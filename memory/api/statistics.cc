@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Functions of devrt/memory/statistics.h.
 
 #include "devrt/memory/statistics.h"
 
 #include "memory/common/hot_settings.h"
 #include "memory/device/device_allocator.h"
+#include "memory/pinned/pinned_allocator.h"
+#include "runtime/raw_memory/blocks.h"
 #include "runtime/registry/process_state.h"
 
 namespace devrt {
@@ -18,6 +18,13 @@ internal::Ledger* LedgerOf(Device device) {
   internal::DeviceAllocator* allocator =
       device.record()->allocator.load(std::memory_order_acquire);
   return allocator == nullptr ? nullptr : &allocator->ledger();
+}
+
+// nullptr if no pinned memory was ever allocated, and in a forked child.
+internal::PinnedAllocator* PinnedAllocatorOf(Backend backend) {
+  if (internal::IsForkedChild()) return nullptr;
+  return internal::PinnedAllocator::Existing(
+      internal::BackendRecord::Of(backend));
 }
 
 }  // namespace
@@ -38,6 +45,21 @@ void ResetPeakMemoryStatistics(Device device) {
 
 void ResetAccumulatedMemoryStatistics(Device device) {
   if (internal::Ledger* ledger = LedgerOf(device)) ledger->ResetAccumulated();
+}
+
+PinnedStatistics GetPinnedStatistics(Backend backend) {
+  internal::PinnedAllocator* const allocator = PinnedAllocatorOf(backend);
+  return allocator != nullptr ? allocator->Statistics() : PinnedStatistics();
+}
+
+void ResetPeakPinnedStatistics(Backend backend) {
+  internal::PinnedAllocator* const allocator = PinnedAllocatorOf(backend);
+  if (allocator != nullptr) allocator->ResetPeak();
+}
+
+void ResetAccumulatedPinnedStatistics(Backend backend) {
+  internal::PinnedAllocator* const allocator = PinnedAllocatorOf(backend);
+  if (allocator != nullptr) allocator->ResetAccumulated();
 }
 
 }  // namespace devrt

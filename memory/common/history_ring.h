@@ -19,7 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "devrt/memory/history.h"
+#include "absl/status/status.h"
+#include "devrt/memory/memory_snapshot.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/mutex.h"
 

@@ -62,7 +62,7 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "devrt/memory/statistics.h"
+#include "devrt/memory/memory_statistics.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/common/history_ring.h"
 #include "memory/common/spin_lock.h"

@@ -25,6 +25,8 @@ using internal::SettingsUse;
 
 constexpr char kVariable[] = "DEVRT_ALLOC_CONF";
 
+std::atomic<internal::FractionHook> g_fraction_hook{nullptr};
+
 class State {
  public:
   static State& Get() {
@@ -50,6 +52,7 @@ class State {
     return mistake_;
   }
 
+  // Returns the fraction of memory if `text` names one.
   absl::StatusOr<std::optional<double>> Set(std::string_view text)
       DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
@@ -149,8 +152,8 @@ const AllocatorSettings& FixSettings(SettingsUse use) {
   return State::Get().Fix(use);
 }
 
-absl::StatusOr<std::optional<double>> ChangeSettings(std::string_view text) {
-  return State::Get().Set(text);
+void SetFractionHook(FractionHook hook) {
+  g_fraction_hook.store(hook, std::memory_order_release);
 }
 
 bool UsesCaching() {
@@ -164,6 +167,16 @@ AllocatorSettings GetAllocatorSettings() {
   if (!internal::IsForkedChild()) return internal::CurrentSettings();
   const State* const state = State::Existing();
   return state != nullptr ? state->now() : AllocatorSettings();
+}
+
+absl::Status SetAllocatorSettings(std::string_view text) {
+  if (internal::IsForkedChild()) return internal::ProcessClosedError();
+  DEVRT_ASSIGN_OR_RETURN(const std::optional<double> fraction,
+                         State::Get().Set(text));
+  const internal::FractionHook hook =
+      g_fraction_hook.load(std::memory_order_acquire);
+  if (!fraction.has_value() || hook == nullptr) return absl::OkStatus();
+  return hook(*fraction);
 }
 
 }  // namespace devrt

@@ -5,11 +5,7 @@
 #ifndef DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
 #define DEVRT_MEMORY_COMMON_SETTINGS_STATE_H_
 
-#include <optional>
-#include <string_view>
-
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "devrt/memory/settings.h"
 
 namespace devrt::internal {
@@ -31,9 +27,11 @@ const AllocatorSettings& FixSettings(SettingsUse use);
 // and have no mistake.  Fixes nothing.
 bool UsesCaching();
 
-// SetAllocatorSettings, but existing allocators are not told.  Returns the
-// fraction of memory if `text` names one.
-absl::StatusOr<std::optional<double>> ChangeSettings(std::string_view text);
+// Sets the fraction of memory of all devices.  SetAllocatorSettings calls the
+// hook if its text names the fraction and the hook is set.  The hook is set
+// before the first allocator exists.
+using FractionHook = absl::Status (*)(double fraction);
+void SetFractionHook(FractionHook hook);
 
 }  // namespace devrt::internal
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "devrt/memory/statistics.h"
+#include "devrt/memory/memory_statistics.h"
 
 namespace devrt::internal {
 

@@ -8,11 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
-#include "memory/common/hooks.h"
 #include "memory/common/settings_state.h"
+#include "memory/device/hooks.h"
 #include "memory/pinned/background.h"
 #include "memory/pinned/pinned_map.h"
 #include "memory/pinned/pinned_pages.h"
+#include "memory/pinned/pinned_uses.h"
 #include "runtime/common/text.h"
 #include "runtime/plugins/host_table.h"
 #include "runtime/raw_memory/blocks.h"
@@ -38,6 +39,19 @@ Change Inactive(uint64_t size) {
   return c;
 }
 
+int64_t CountLiveOf(DeviceRecord* device) {
+  PinnedAllocator* const pinned = PinnedAllocator::Existing(device->backend);
+  return pinned != nullptr ? pinned->CountLive(device) : 0;
+}
+
+void ReleaseOf(DeviceRecord* device) {
+  PinnedAllocator* const pinned = PinnedAllocator::Existing(device->backend);
+  if (pinned != nullptr) pinned->Release(device);
+}
+
+constexpr PinnedHooks kHooks = {&FindLivePinned, &FindFreedPinned,
+                                &NoteUseOfPinned, &CountLiveOf, &ReleaseOf};
+
 }  // namespace
 
 PinnedAllocator::PinnedAllocator(BackendRecord* backend)
@@ -51,7 +65,7 @@ void PinnedAllocator::AddClassToLedger(PinnedClass* c) {
 
 PinnedAllocator* PinnedAllocator::Make(DeviceRecord* device) {
   static Mutex* const making = new Mutex;
-  InstallMemoryHooks();
+  InstallPinnedHooks(&kHooks);
   MutexLock lock(making);
   PinnedAllocator* made = device->pinned.load(std::memory_order_acquire);
   if (made != nullptr) return made;

@@ -41,7 +41,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/memory/statistics.h"
+#include "devrt/memory/memory_statistics.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/common/ledger.h"
 #include "memory/device/pending_frees.h"

@@ -2,10 +2,8 @@
 
 #include "devrt/memory/pinned_memory.h"
 
-#include "devrt/memory/statistics.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
-#include "memory/common/plain_free.h"
 #include "memory/pinned/pinned_allocator.h"
 #include "memory/pinned/pinned_uses.h"
 #include "runtime/raw_memory/blocks.h"
@@ -41,11 +39,6 @@ absl::Status FreePinned(void* pointer, CallSite site) {
   return PinnedAllocator::Free(pointer, site);
 }
 
-bool internal::FreePinnedPlainly(void* pointer, CallSite site) {
-  return IsProcessOpen() && !InHostFunction() &&
-         PinnedAllocator::FreePlainly(pointer, site);
-}
-
 absl::Status RecordPinnedUse(const void* pointer, StreamRef stream, CallSite) {
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("RecordPinnedUse");
@@ -66,31 +59,6 @@ absl::Status EmptyPinnedCache(Backend backend) {
   PinnedAllocator* const allocator =
       PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
   return allocator != nullptr ? allocator->EmptyCache() : absl::OkStatus();
-}
-
-namespace {
-
-// nullptr if nothing was ever allocated, and in a forked child (C105).
-PinnedAllocator* CountedBy(Backend backend) {
-  if (internal::IsForkedChild()) return nullptr;
-  return PinnedAllocator::Existing(internal::BackendRecord::Of(backend));
-}
-
-}  // namespace
-
-PinnedStatistics GetPinnedStatistics(Backend backend) {
-  PinnedAllocator* const allocator = CountedBy(backend);
-  return allocator != nullptr ? allocator->Statistics() : PinnedStatistics();
-}
-
-void ResetPeakPinnedStatistics(Backend backend) {
-  PinnedAllocator* const allocator = CountedBy(backend);
-  if (allocator != nullptr) allocator->ResetPeak();
-}
-
-void ResetAccumulatedPinnedStatistics(Backend backend) {
-  PinnedAllocator* const allocator = CountedBy(backend);
-  if (allocator != nullptr) allocator->ResetAccumulated();
 }
 
 }  // namespace devrt

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/memory/statistics.h"
+#include "devrt/memory/memory_statistics.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/pinned/pinned_block.h"

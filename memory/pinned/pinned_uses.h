@@ -24,7 +24,7 @@ void NoteUseOfPinned(const void* pointer, StreamRef stream);
 // See AddKnownUses.
 bool AddUsesOfPinned(const void* pointer, absl::Span<const StreamUse> uses);
 
-// For the hooks (hooks.h).
+// For PinnedHooks (memory/device/hooks.h).
 std::optional<AllocationRange> FindLivePinned(const void* pointer);
 std::optional<AllocationRange> FindFreedPinned(const void* pointer);
 

@@ -24,7 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/memory/memory_resource.h"
-#include "devrt/memory/statistics.h"
+#include "devrt/memory/memory_statistics.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/export.h"
 

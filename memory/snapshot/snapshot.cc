@@ -6,25 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "devrt/memory/history.h"
-#include "devrt/runtime/status.h"
-#include "memory/common/hot_settings.h"
 #include "memory/device/device_allocator.h"
-#include "runtime/registry/process_state.h"
 
-namespace devrt {
+namespace devrt::internal {
 
 namespace {
-
-using internal::Block;
-using internal::BlockPool;
-using internal::BlockUse;
-using internal::DeviceAllocator;
-using internal::HistoryRing;
-using internal::Ledger;
-using internal::PendingFrees;
-using internal::Segment;
-using internal::StreamId;
 
 BlockState StateOf(const Block& block) {
   switch (block.use) {
@@ -68,10 +54,10 @@ BlockSnapshot CopyBlock(const BlockPool& pool, const Block& block,
 
 // The end of the hole at `at`; `end` if no mapped page follows.
 uint32_t EndOfHole(const Segment& segment, uint32_t at, uint32_t end) {
-  const internal::PageTable& table = *segment.pages;
-  const uint64_t granules = table.page_bytes / internal::kGranule;
+  const PageTable& table = *segment.pages;
+  const uint64_t granules = table.page_bytes / kGranule;
   for (uint64_t page = at / granules; page < table.count(); ++page) {
-    if (table.pages[page].state == internal::Page::kMapped) {
+    if (table.pages[page].state == Page::kMapped) {
       return static_cast<uint32_t>(page * granules);
     }
   }
@@ -86,7 +72,7 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
   copy.stream = StreamId(pool.serial());
   copy.large = !segment.small;
   copy.expandable = segment.expandable();
-  const auto end = static_cast<uint32_t>(segment.bytes() / internal::kGranule);
+  const auto end = static_cast<uint32_t>(segment.bytes() / kGranule);
   uint32_t at = 0;
   while (at < end) {
     const Block* block = segment.At(at);
@@ -99,8 +85,8 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
     const uint32_t next = EndOfHole(segment, at, end);
     if (next == end) break;  // no memory follows, only addresses
     BlockSnapshot hole;
-    hole.address = copy.address + uint64_t{at} * internal::kGranule;
-    hole.size = uint64_t{next - at} * internal::kGranule;
+    hole.address = copy.address + uint64_t{at} * kGranule;
+    hole.size = uint64_t{next - at} * kGranule;
     hole.state = BlockState::kUnmapped;
     hole.stream = StreamId(pool.serial());
     copy.blocks.push_back(std::move(hole));
@@ -130,8 +116,6 @@ bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
 
 }  // namespace
 
-namespace internal {
-
 MemorySnapshot SnapshotOf(DeviceAllocator* allocator) {
   MemorySnapshot snapshot;
   while (!CopyAll(allocator, &snapshot)) {
@@ -143,42 +127,4 @@ MemorySnapshot SnapshotOf(DeviceAllocator* allocator) {
   return snapshot;
 }
 
-}  // namespace internal
-
-absl::Status RecordMemoryHistory(Device device,
-                                 std::optional<HistoryOptions> options) {
-  if (internal::IsForkedChild()) return internal::ProcessClosedError();
-  Ledger& ledger = DeviceAllocator::Of(device.record())->ledger();
-  if (options.has_value()) return ledger.StartHistory(*options);
-  ledger.StopHistory();
-  return absl::OkStatus();
-}
-
-absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device) {
-  if (internal::IsForkedChild()) return internal::ProcessClosedError();
-  DeviceAllocator* const allocator =
-      device.record()->allocator.load(std::memory_order_acquire);
-  MemorySnapshot snapshot;
-  if (allocator != nullptr) {
-    if (HistoryRing* const history = allocator->ledger().history()) {
-      history->Add(MemoryAction::kSnapshot, nullptr, 0, 0, 0);
-    }
-    snapshot = internal::SnapshotOf(allocator);
-  }
-  snapshot.device = device.name();
-  const absl::StatusOr<DeviceProperties> properties = device.Properties();
-  if (properties.ok()) snapshot.total_memory = properties->total_memory;
-  const uint64_t most =
-      internal::hot_settings.max_split_size.load(std::memory_order_relaxed);
-  snapshot.statistics.max_split_size =
-      most > INT64_MAX ? -1 : static_cast<int64_t>(most);
-  return snapshot;
-}
-
-absl::StatusOr<std::string> MemorySnapshotJson(Device device) {
-  DEVRT_ASSIGN_OR_RETURN(const MemorySnapshot snapshot,
-                         TakeMemorySnapshot(device));
-  return ToJson(snapshot);
-}
-
-}  // namespace devrt
+}  // namespace devrt::internal

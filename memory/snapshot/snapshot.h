@@ -5,7 +5,7 @@
 #ifndef DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_
 #define DEVRT_MEMORY_SNAPSHOT_SNAPSHOT_H_
 
-#include "devrt/memory/history.h"
+#include "devrt/memory/memory_snapshot.h"
 #include "memory/device/device_allocator.h"
 
 namespace devrt::internal {

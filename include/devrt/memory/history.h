@@ -1,1 +1,1 @@
-../../../memory/common/history.h
+../../../memory/snapshot/history.h

@@ -1,1 +1,1 @@
-../../../memory/common/statistics.h
+../../../memory/api/statistics.h

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Frees that call no backend, for callers that hold a lock under which a driver
-// must not be waited for, such as Python's.  The bodies are in device_memory.cc
-// and pinned_memory.cc.
+// must not be waited for, such as Python's.
 
-#ifndef DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
-#define DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
+#ifndef DEVRT_MEMORY_API_PLAIN_FREE_H_
+#define DEVRT_MEMORY_API_PLAIN_FREE_H_
 
 #include "devrt/runtime/call_site.h"
 
@@ -20,4 +19,4 @@ bool FreePinnedPlainly(void* pointer, CallSite site = CallSite::Here());
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_COMMON_PLAIN_FREE_H_
+#endif  // DEVRT_MEMORY_API_PLAIN_FREE_H_

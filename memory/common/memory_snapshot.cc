@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "devrt/memory/history.h"
+#include "devrt/memory/memory_snapshot.h"
 
 namespace devrt {
 

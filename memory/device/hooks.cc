@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/common/hooks.h"
+#include "memory/device/hooks.h"
 
+#include <atomic>
 #include <optional>
 
-#include "memory/api/adopted_streams.h"
+#include "devrt/runtime/status.h"
+#include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
-#include "memory/pinned/pinned_allocator.h"
-#include "memory/pinned/pinned_uses.h"
 #include "runtime/registry/memory_hooks.h"
+#include "runtime/registry/process_state.h"
 #include "streams/objects/use_hooks.h"
 
 namespace devrt::internal {
 
 namespace {
 
+std::atomic<const PinnedHooks*> g_pinned{nullptr};
+std::atomic<ReleaseHook> g_end_adopted_streams{nullptr};
+
+// nullptr if no pinned memory was ever used.
+const PinnedHooks* Pinned() { return g_pinned.load(std::memory_order_acquire); }
+
 std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
   Segment* segment = AddressMap::Get().Find(pointer);
   *cached = segment != nullptr;
   if (segment == nullptr) {
-    std::optional<AllocationRange> pinned = FindLivePinned(pointer);
+    if (Pinned() == nullptr) return std::nullopt;
+    std::optional<AllocationRange> pinned = Pinned()->find_live(pointer);
     *cached = pinned.has_value();
     return pinned;
   }
@@ -45,7 +53,9 @@ std::optional<AllocationRange> FindLive(const void* pointer, bool* cached) {
 
 std::optional<AllocationRange> FindFreed(const void* pointer) {
   Segment* segment = AddressMap::Get().Find(pointer);
-  if (segment == nullptr) return FindFreedPinned(pointer);
+  if (segment == nullptr) {
+    return Pinned() != nullptr ? Pinned()->find_freed(pointer) : std::nullopt;
+  }
   BlockPool* pool = segment->pool.load(std::memory_order_acquire);
   if (pool == nullptr) return std::nullopt;
   const CallSite freed = pool->uses().FindFreed(segment, pointer);
@@ -67,20 +77,18 @@ int64_t CountLive(DeviceRecord* device) {
   if (DeviceAllocator* main = Existing(device)) {
     for (DeviceAllocator* a : main->Family()) live += a->CountLive();
   }
-  if (PinnedAllocator* pinned = PinnedAllocator::Existing(device->backend)) {
-    live += pinned->CountLive(device);
-  }
+  if (Pinned() != nullptr) live += Pinned()->count_live(device);
   return live;
 }
 
 void Release(DeviceRecord* device) {
-  AdoptedStreams::Get().Release(device);
+  const ReleaseHook end_adopted_streams =
+      g_end_adopted_streams.load(std::memory_order_acquire);
+  if (end_adopted_streams != nullptr) end_adopted_streams(device);
   if (DeviceAllocator* main = Existing(device)) {
     for (DeviceAllocator* a : main->Family()) a->Release();
   }
-  if (PinnedAllocator* pinned = PinnedAllocator::Existing(device->backend)) {
-    pinned->Release(device);
-  }
+  if (Pinned() != nullptr) Pinned()->release(device);
 }
 
 void Settle(DeviceRecord* device) {
@@ -100,7 +108,7 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
     if (ranges[i].bytes == 0) continue;
     Segment* segment = AddressMap::Get().Find(ranges[i].pointer);
     if (segment == nullptr) {
-      NoteUseOfPinned(ranges[i].pointer, stream);
+      if (Pinned() != nullptr) Pinned()->note_use(ranges[i].pointer, stream);
       continue;
     }
     // Most blocks belong to the stream, and need no note.
@@ -108,6 +116,18 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
     if (pool == nullptr || pool->IsOwn(stream)) continue;
     segment->allocator->NoteUse(segment, ranges[i].pointer, stream);
   }
+}
+
+absl::Status SetFractionOfAll(double fraction) {
+  for (BackendRecord* backend : OpenedBackends()) {
+    for (DeviceRecord* device : backend->devices) {
+      DeviceAllocator* const allocator = Existing(device);
+      if (allocator == nullptr) continue;
+      DEVRT_RETURN_IF_ERROR(
+          allocator->family().budget()->SetFraction(fraction));
+    }
+  }
+  return absl::OkStatus();
 }
 
 constexpr MemoryHooks kHooks = {&FindLive, &FindFreed, &CountLive, &Release,
@@ -119,6 +139,17 @@ void InstallMemoryHooks() {
   SetMemoryHooks(&kHooks);
   SetStreamEndHook(&EndStream);
   SetUseHook(&MarkUses);
+  SetFractionHook(&SetFractionOfAll);
+}
+
+void InstallPinnedHooks(const PinnedHooks* hooks) {
+  g_pinned.store(hooks, std::memory_order_release);
+  InstallMemoryHooks();
+}
+
+void InstallAdoptedStreamsHook(ReleaseHook release) {
+  g_end_adopted_streams.store(release, std::memory_order_release);
+  InstallMemoryHooks();
 }
 
 }  // namespace devrt::internal

@@ -1,0 +1,1 @@
+../../../memory/common/memory_snapshot.h
