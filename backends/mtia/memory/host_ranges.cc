@@ -12,7 +12,7 @@
 #include "backends/mtia/common/error.h"
 #include "backends/mtia/common/text.h"
 #include "backends/mtia/memory/address_window.h"
-#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/memory/block.h"
 
 namespace devrt::mtia {
 namespace {

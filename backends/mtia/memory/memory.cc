@@ -2,6 +2,7 @@
 #include "backends/mtia/memory/memory.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -9,8 +10,10 @@
 #include "backends/mtia/common/text.h"
 #include "backends/mtia/memory/address_window.h"
 #include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/memory/chunk_table.h"
 #include "backends/mtia/memory/host_access.h"
 #include "backends/mtia/memory/host_ranges.h"
+#include "backends/mtia/memory/ordered_blocks.h"
 #include "backends/mtia/memory/peers.h"
 #include "backends/mtia/memory/suballocations.h"
 
@@ -46,33 +49,39 @@ uint32_t WindowShift(const Config& config) {
   return shift;
 }
 
-BlockTable::Options DeviceOptions(const Config& config) {
-  BlockTable::Options options;
-  options.total = config.memory;
-  options.capacity =
+BlockRecords::Options DeviceOptions(const Config& config) {
+  BlockRecords::Options options;
+  options.capacity.total = config.memory;
+  options.capacity.bytes =
       (config.memory - config.overhead) & ~(config.granularity - 1);
-  options.granularity = config.granularity;
+  options.capacity.granularity = config.granularity;
   options.gap = config.gap;
-  options.contiguous = true;
+  options.capacity.contiguous = true;
   options.poison = config.poison;
   return options;
 }
 
-BlockTable::Options PinnedOptions(const Config& config) {
-  BlockTable::Options options;
-  options.total = config.pinned;
-  options.capacity = config.pinned & ~(PageSize() - 1);
-  options.granularity = PageSize();
+BlockRecords::Options PinnedOptions(const Config& config) {
+  BlockRecords::Options options;
+  options.capacity.total = config.pinned;
+  options.capacity.bytes = config.pinned & ~(PageSize() - 1);
+  options.capacity.granularity = PageSize();
   options.gap = config.gap;
-  options.contiguous = false;
+  options.capacity.contiguous = false;
   options.poison = config.poison;
   return options;
 }
 
 struct Area {
   explicit Area(std::string name) : blocks(std::move(name), &window) {}
+  void Reset(const BlockRecords::Options& options) {
+    const std::unique_lock lock(blocks.records()->mutex());
+    if (blocks.records()->Reset(options)) chunks.Clear();
+  }
   AddressWindow window;
   BlockTable blocks;
+  OrderedBlocks ordered{blocks.records()};
+  ChunkTable chunks{blocks.records()};
   Suballocations suballocations;
 };
 
@@ -157,10 +166,10 @@ bool Memory::Impl::Serves(const Config& next) const {
 void Memory::Impl::Reset(const Config& next) {
   config = next;
   for (uint32_t i = 0; i < config.devices; ++i) {
-    areas[i]->blocks.Reset(DeviceOptions(config));
+    areas[i]->Reset(DeviceOptions(config));
     areas[i]->suballocations.Reset();
   }
-  areas[config.devices]->blocks.Reset(PinnedOptions(config));
+  areas[config.devices]->Reset(PinnedOptions(config));
   registered.Clear();
   peers.Reset(config);
   monitor->Reset(config.host_access);
@@ -313,27 +322,27 @@ devrt_status Memory::AllocOrdered(uint32_t device, uint64_t size,
                                   const devrt_call_site_v0& site, void** ptr,
                                   uint64_t* id) {
   impl_->monitor->Watch();
-  return impl_->areas[device]->blocks.AllocOrdered(device, size, alignment,
-                                                   stream, site, ptr, id);
+  return impl_->areas[device]->ordered.Alloc(device, size, alignment, stream,
+                                             site, ptr, id);
 }
 
 void Memory::BeginOrdered(const void* ptr, uint64_t id) {
   const uint32_t window = impl_->WindowOf(ptr);
-  impl_->areas[window]->blocks.BeginOrdered(impl_->OffsetIn(window, ptr), id);
+  impl_->areas[window]->ordered.Begin(impl_->OffsetIn(window, ptr), id);
 }
 
 devrt_status Memory::CloseOrdered(uint32_t device, void* ptr, uint64_t stream,
                                   uint64_t last, const devrt_call_site_v0& site,
                                   uint64_t* id) {
   if (devrt_status error = impl_->CheckFree(device, ptr, site)) return error;
-  return impl_->areas[device]->blocks.CloseOrdered(impl_->OffsetIn(device, ptr),
-                                                   stream, last, site, id);
+  return impl_->areas[device]->ordered.Close(impl_->OffsetIn(device, ptr),
+                                             stream, last, site, id);
 }
 
 bool Memory::EndOrdered(const void* ptr, uint64_t id, bool paint) {
   const uint32_t window = impl_->WindowOf(ptr);
-  return impl_->areas[window]->blocks.EndOrdered(impl_->OffsetIn(window, ptr),
-                                                 id, paint);
+  return impl_->areas[window]->ordered.End(impl_->OffsetIn(window, ptr), id,
+                                           paint);
 }
 
 void Memory::Info(uint32_t device, uint64_t* free_bytes,
@@ -343,17 +352,17 @@ void Memory::Info(uint32_t device, uint64_t* free_bytes,
   *total = exists ? impl_->config.memory : 0;
 }
 
-BlockTable* Memory::BlocksOf(uint32_t device) {
+ChunkTable* Memory::ChunksOf(uint32_t device) {
   if (device >= impl_->config.devices) return nullptr;
   impl_->monitor->Watch();
-  return &impl_->areas[device]->blocks;
+  return &impl_->areas[device]->chunks;
 }
 
-BlockTable* Memory::BlocksAt(const void* ptr, uint64_t* offset) {
+ChunkTable* Memory::ChunksAt(const void* ptr, uint64_t* offset) {
   const uint32_t window = impl_->WindowOf(ptr);
   if (window >= impl_->config.devices) return nullptr;
   *offset = impl_->OffsetIn(window, ptr);
-  return &impl_->areas[window]->blocks;
+  return &impl_->areas[window]->chunks;
 }
 
 Suballocations* Memory::SuballocationsAt(const void* ptr, uint64_t* offset) {

@@ -23,7 +23,7 @@
 
 namespace devrt::mtia {
 
-class BlockTable;
+class ChunkTable;
 class Suballocations;
 
 enum class Space { kHost, kDevice, kPinned, kRegistered };
@@ -78,7 +78,7 @@ class Memory {
   devrt_status Free(uint32_t device, void* ptr, const devrt_call_site_v0& site);
   void Info(uint32_t device, uint64_t* free_bytes, uint64_t* total) const;
 
-  // ---- stream-ordered device memory: see BlockTable -------------------------
+  // ---- stream-ordered device memory: see OrderedBlocks ----------------------
   devrt_status AllocOrdered(uint32_t device, uint64_t size, uint64_t alignment,
                             uint64_t stream, const devrt_call_site_v0& site,
                             void** ptr, uint64_t* id);
@@ -89,11 +89,11 @@ class Memory {
   bool EndOrdered(const void* ptr, uint64_t id, bool paint);
 
   // ---- virtual memory -----------------------------------------------------
-  // The blocks of `device`, or nullptr if there is no such device.
-  BlockTable* BlocksOf(uint32_t device);
-  // The blocks of the device in whose window `ptr` is, and the offset in that
-  // window; nullptr if it is in none.
-  BlockTable* BlocksAt(const void* ptr, uint64_t* offset);
+  // The chunks of `device`, or nullptr if there is no such device.
+  ChunkTable* ChunksOf(uint32_t device);
+  // The chunks of the device in whose window `ptr` is, and the offset in that
+  // window; nullptr if `ptr` is in none.
+  ChunkTable* ChunksAt(const void* ptr, uint64_t* offset);
 
   // ---- devrt.suballocation ------------------------------------------------
   // The suballocations of the device in whose window `ptr` is, and the offset

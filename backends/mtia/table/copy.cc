@@ -7,7 +7,7 @@
 
 #include "backends/mtia/engine/cost.h"
 #include "backends/mtia/engine/dependencies.h"
-#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/memory/block.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/submit.h"
 

@@ -3,7 +3,7 @@
 // Allocation: calls of Memory.
 #include "backends/mtia/engine/dependencies.h"
 #include "backends/mtia/engine/machine.h"
-#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/memory/block.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/table/device_call.h"

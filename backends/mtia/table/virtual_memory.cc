@@ -2,7 +2,7 @@
 //
 // devrt.virtual_memory/0: reserved addresses, and chunks that are mapped there.
 #include "backends/mtia/engine/machine.h"
-#include "backends/mtia/memory/block_table.h"
+#include "backends/mtia/memory/chunk_table.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/device_call.h"
 #include "devrt/backends/abi/devrt_plugin_helper.h"
@@ -12,14 +12,14 @@ namespace {
 
 uint64_t Number(devrt_chunk chunk) { return reinterpret_cast<uint64_t>(chunk); }
 
-BlockTable* At(const void* address, uint64_t* offset, devrt_status* error) {
+ChunkTable* At(const void* address, uint64_t* offset, devrt_status* error) {
   Memory* const memory = g_machine->memory.IfMade();
-  BlockTable* const blocks =
-      memory != nullptr ? memory->BlocksAt(address, offset) : nullptr;
-  if (blocks == nullptr) {
+  ChunkTable* const chunks =
+      memory != nullptr ? memory->ChunksAt(address, offset) : nullptr;
+  if (chunks == nullptr) {
     *error = InvalidArgument("the address is in no reservation");
   }
-  return blocks;
+  return chunks;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ devrt_status Backend::vm_reserve(uint32_t device, uint64_t size,
   DeviceCall call(Slot::vm_reserve, device);
   Memory* const memory = call.GetMemory();
   if (memory == nullptr) return call.error();
-  return memory->BlocksOf(device)->Reserve(size, alignment, base);
+  return memory->ChunksOf(device)->Reserve(size, alignment, base);
 }
 
 devrt_status Backend::vm_release(void* base, uint64_t size) {
@@ -48,8 +48,8 @@ devrt_status Backend::vm_release(void* base, uint64_t size) {
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   uint64_t offset = 0;
-  BlockTable* const blocks = At(base, &offset, &error);
-  return blocks == nullptr ? error : blocks->Release(offset, size);
+  ChunkTable* const chunks = At(base, &offset, &error);
+  return chunks == nullptr ? error : chunks->Release(offset, size);
 }
 
 devrt_status Backend::vm_create(uint32_t device, uint64_t size,
@@ -58,8 +58,7 @@ devrt_status Backend::vm_create(uint32_t device, uint64_t size,
   Memory* const memory = call.GetMemory();
   if (memory == nullptr) return call.error();
   uint64_t number = 0;
-  devrt_status error =
-      memory->BlocksOf(device)->CreateChunk(device, size, &number);
+  devrt_status error = memory->ChunksOf(device)->Create(device, size, &number);
   if (error == nullptr) *chunk = reinterpret_cast<devrt_chunk>(number);
   return error;
 }
@@ -69,9 +68,9 @@ devrt_status Backend::vm_destroy(devrt_chunk chunk) {
   if (call.refused()) return call.error();
   if (Memory* const memory = g_machine->memory.IfMade()) {
     for (uint32_t device = 0; device < g_device_count; ++device) {
-      BlockTable* const blocks = memory->BlocksOf(device);
-      if (blocks->HasChunk(Number(chunk))) {
-        return blocks->DestroyChunk(Number(chunk));
+      ChunkTable* const chunks = memory->ChunksOf(device);
+      if (chunks->Has(Number(chunk))) {
+        return chunks->Destroy(Number(chunk));
       }
     }
   }
@@ -83,10 +82,10 @@ devrt_status Backend::vm_map(void* address, uint64_t size, devrt_chunk chunk) {
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   uint64_t offset = 0;
-  BlockTable* const blocks = At(address, &offset, &error);
-  return blocks == nullptr
+  ChunkTable* const chunks = At(address, &offset, &error);
+  return chunks == nullptr
              ? error
-             : blocks->Map(offset, size, Number(chunk), CurrentSite());
+             : chunks->Map(offset, size, Number(chunk), CurrentSite());
 }
 
 devrt_status Backend::vm_unmap(void* address, uint64_t size) {
@@ -94,14 +93,14 @@ devrt_status Backend::vm_unmap(void* address, uint64_t size) {
   if (call.refused()) return call.error();
   devrt_status error = nullptr;
   uint64_t offset = 0;
-  BlockTable* const blocks = At(address, &offset, &error);
-  if (blocks == nullptr) return error;
+  ChunkTable* const chunks = At(address, &offset, &error);
+  if (chunks == nullptr) return error;
   const Resolved mapped = g_machine->memory.IfMade()->Find(address);
   if (mapped.space == Space::kDevice) {
     error = SyncBeforeFree(&call, mapped.device);
     if (error != nullptr) return error;
   }
-  return blocks->Unmap(offset, size, CurrentSite());
+  return chunks->Unmap(offset, size, CurrentSite());
 }
 
 const devrt_virtual_memory_v0 kVirtualMemoryTable = {

@@ -6,9 +6,8 @@ README.md."""
 
 from mutants import Mutant
 
-OUT_OF_MEMORY = ("  return MakeError(DEVRT_RESOURCE_EXHAUSTED, "
-                 "kMemoryAllocation,\n                   "
-                 "OutOfMemory(size));\n")
+OUT_OF_MEMORY = ("  return MakeError(\n"
+                 "      DEVRT_RESOURCE_EXHAUSTED, kMemoryAllocation,\n")
 IS_HOST = "  if (r.space == Space::kHost) {\n"
 
 MUTANTS = [
@@ -16,7 +15,7 @@ MUTANTS = [
         name="alignment_ignored",
         what="The alignment that is asked for is ignored.",
         witness="Blocks of alignment 64 KiB begin at other addresses.",
-        items="", group="memory", file="memory/block_table.cc",
+        items="", group="memory", file="memory/block_records.cc",
         old="  if (alignment < granularity) alignment = granularity;\n",
         new="  alignment = granularity;\n"),
     Mutant(
@@ -30,7 +29,7 @@ MUTANTS = [
         name="allocations_overlap",
         what="Large blocks get half of the addresses that they need.",
         witness="Filling one block changes the next.",
-        items="", group="memory", file="memory/block_table.cc",
+        items="", group="memory", file="memory/block_records.cc",
         old="  block->span = block->rounded + RoundUp(options_.gap, granularity)"
             ";\n",
         new="  block->span = RoundUp(block->rounded / 2, granularity);\n"),
@@ -38,44 +37,44 @@ MUTANTS = [
         name="oom_changes_state",
         what="An allocation that fails keeps some memory.",
         witness="mem_info tells of less free memory afterwards.",
-        items="C62", group="memory", file="memory/block_table.cc",
+        items="C62", group="memory", file="memory/capacity.cc",
         old=OUT_OF_MEMORY,
-        new="  used_ += options_.granularity;\n" + OUT_OF_MEMORY),
+        new="  const_cast<Capacity*>(this)->used_ += options_.granularity;\n" +
+            OUT_OF_MEMORY),
     Mutant(
         name="oom_is_sticky",
         what="After an allocation that failed all others fail.",
         witness="1 MiB is refused after a request that was too large.",
         items="C62", group="memory", file="memory/block_table.cc",
-        old="  if (IsTooLarge(size) || !AllocateCapacity(&block)) "
-            "return OutOfCapacity(size);\n",
+        old="  if (capacity.IsTooLarge(size) || !capacity.Allocate(&block)) {\n",
         new="  static bool failed = false;\n"
-            "  failed = failed || size > options_.total;\n"
-            "  if (failed || !AllocateCapacity(&block)) "
-            "return OutOfCapacity(size);\n"),
+            "  failed = failed || capacity.IsTooLarge(size);\n"
+            "  if (failed || !capacity.Allocate(&block)) {\n"),
     Mutant(
         name="oom_has_wrong_code",
         what="Out of memory is reported as an internal error.",
         witness="The code is INTERNAL, not RESOURCE_EXHAUSTED.",
-        items="C62", group="memory", file="memory/block_table.cc",
+        items="C62", group="memory", file="memory/capacity.cc",
         old=OUT_OF_MEMORY,
         new=OUT_OF_MEMORY.replace("RESOURCE_EXHAUSTED", "INTERNAL")),
     Mutant(
         name="free_leaks",
         what="Memory that was freed stays taken.",
         witness="mem_info does not come back to where it was.",
-        items="C62", group="memory", file="memory/block_table.cc",
-        old="  FreeCapacity(*block);\n  FreeAddress(*block);\n",
+        items="C62", group="memory", file="memory/block_records.cc",
+        old="  capacity_.Free(*block);\n  FreeAddress(*block);\n",
         new="  FreeAddress(*block);\n"),
     Mutant(
         name="free_of_interior_accepted",
         what="Freeing a pointer into a block frees the block.",
         witness="The plugin's dealloc accepts an interior pointer.",
         items="C63", group="memory", file="memory/block_table.cc",
-        old="  const auto found = blocks_.find(offset);\n",
+        old="  const auto found = records_.blocks().find(offset);\n",
         new="""\
-  const auto nearest = Nearest(offset);
-  const auto found = nearest == blocks_.end() ? blocks_.end()
-                                              : blocks_.find(nearest->first);
+  auto& blocks = records_.blocks();
+  const auto nearest = records_.Nearest(offset);
+  const auto found = nearest == blocks.end() ? blocks.end()
+                                             : blocks.find(nearest->first);
 """),
     Mutant(
         name="second_free_accepted",
@@ -84,7 +83,7 @@ MUTANTS = [
         items="C63", group="memory", file="memory/block_table.cc",
         old="    return InvalidArgument(\"second free, at \" + "
             "CallSite(site).Text() +\n                           \", of \" + "
-            "DescribeLocked(offset));\n",
+            "records_.Describe(offset));\n",
         new="    return nullptr;\n"),
     Mutant(
         name="free_waits",
@@ -252,24 +251,24 @@ MUTANTS = [
         name="async_free_is_lost",
         what="A stream-ordered free gives nothing back.",
         witness="There is less free memory afterwards.",
-        items="C65", group="memory", file="memory/block_table_ordered.cc",
-        old="  EndBlock(&found->second, paint);\n",
+        items="C65", group="memory", file="memory/ordered_blocks.cc",
+        old="  records_.End(&found->second, paint);\n",
         new=""),
     Mutant(
         name="async_frees_lend_nothing",
         what="A stream gets nothing of what it has freed before it has come to "
              "the free.",
         witness="A held stream cannot allocate five times as much as there is.",
-        items="C67", group="memory", file="memory/block_table_ordered.cc",
+        items="C67", group="memory", file="memory/ordered_blocks.cc",
         old="    if (!lender.live || lender.closed_by != stream) continue;\n",
         new="    if (lender.closed_by != 0 || stream == 0) continue;\n"),
     Mutant(
         name="async_oom_lends",
         what="A stream-ordered allocation that fails gives pending frees away.",
         witness="mem_info tells of more free memory afterwards.",
-        items="C62", group="memory", file="memory/block_table_ordered.cc",
-        old="    used_ = used;\n",
-        new="    static_cast<void>(used);\n"),
+        items="C62", group="memory", file="memory/ordered_blocks.cc",
+        old="    capacity = before;\n",
+        new="    static_cast<void>(before);\n"),
     Mutant(
         name="async_alignment_ignored",
         what="Stream-ordered memory has the natural alignment only.",
@@ -281,9 +280,9 @@ MUTANTS = [
         name="async_free_of_interior_accepted",
         what="A stream-ordered free of a pointer into a block does nothing.",
         witness="It is no error.",
-        items="C63", group="memory", file="memory/block_table_ordered.cc",
-        old="  if (found == blocks_.end()) {\n    return InvalidArgument(",
-        new="  if (found == blocks_.end()) {\n    return live_ != 0 ? nullptr : "
+        items="C63", group="memory", file="memory/ordered_blocks.cc",
+        old="  if (found == records_.blocks().end()) {\n    return InvalidArgument(",
+        new="  if (found == records_.blocks().end()) {\n    return records_.live() != 0 ? nullptr : "
             "InvalidArgument("),
     Mutant(
         name="async_unknown_to_pointer_info",
@@ -306,7 +305,7 @@ MUTANTS = [
         name="async_is_there_at_once",
         what="Stream-ordered memory may be used before its allocation.",
         witness="Nothing tells of a use that no event orders behind it.",
-        items="C65", group="memory", file="memory/block_table_ordered.cc",
+        items="C65", group="memory", file="memory/ordered_blocks.cc",
         old="  block.ordered = block.is_pending = true;\n",
         new="  block.ordered = true;\n"),
     Mutant(
