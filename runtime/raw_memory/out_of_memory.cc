@@ -7,6 +7,30 @@
 
 namespace devrt::internal {
 
+namespace {
+
+// What the program can do about the limit and about cached memory.
+std::string Remedy(const OutOfMemoryInfo& info) {
+  std::string text;
+  if (info.allowed < info.total &&
+      info.allocated + info.reserved_unallocated + info.segment >
+          info.allowed) {
+    text = " The limit leaves no room for that: SetMemoryFraction raises it.";
+  }
+  // For a request above the limit devrt has not emptied its caches.
+  if (info.reserved_unallocated != 0 && info.segment <= info.allowed) {
+    absl::StrAppend(
+        &text,
+        " The unallocated memory lies in segments that hold other blocks or "
+        "that work still uses, so EmptyCache cannot give it back: free blocks "
+        "(MemoryReport sums them up), or cut segments in another way "
+        "(expandable_segments or max_split_size_mb in DEVRT_ALLOC_CONF).");
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string OutOfMemoryText(const DeviceRecord* device,
                             const OutOfMemoryInfo& info) {
   std::string text = absl::StrCat(absl::AsciiStrToUpper(device->backend->name),
@@ -30,7 +54,7 @@ std::string OutOfMemoryText(const DeviceRecord* device,
                   " in one piece; devrt holds ", FormatBytes(info.allocated),
                   " for the program and ",
                   FormatBytes(info.reserved_unallocated),
-                  " more that is reserved but unallocated.");
+                  " more that is reserved but unallocated.", Remedy(info));
   return text;
 }
 

@@ -376,6 +376,37 @@ TEST_F(MemoryRecovery, AFailedRequestChangesNothingElse) {
   EXPECT_OK(FreeMemory(held));
 }
 
+// The error says what the program can do about cached memory and the limit.
+TEST_F(MemoryRecovery, TheErrorNamesTheRemedies) {
+  Stream s = NewStream();
+  const auto error_of = [&](uint64_t bytes) {
+    return std::string(AllocateMemory(s, bytes).status().message());
+  };
+  char* held = New(s, 2 * kMiB);  // 18 MiB of its segment are cached
+  EXPECT_OK(SetMemoryFraction(dev(), 21.0 / 256));
+  // Small blocks are cut from segments of their own.
+  EXPECT_THAT(
+      error_of(kMiB / 2),
+      AllOf(HasSubstr("This process may reserve 21.00 MiB of it"),
+            HasSubstr("needs 2.00 MiB in one piece; devrt holds 2.00 MiB for "
+                      "the program and 18.00 MiB more that is reserved but "
+                      "unallocated."),
+            HasSubstr("SetMemoryFraction raises it"),
+            HasSubstr("EmptyCache cannot give it back: free blocks")));
+  // Above the limit, caches are left as they are.
+  EXPECT_THAT(error_of(30 * kMiB), AllOf(HasSubstr("SetMemoryFraction raises"),
+                                         Not(HasSubstr("EmptyCache"))));
+  EXPECT_OK(SetMemoryFraction(dev(), 1.0));
+  EXPECT_THAT(error_of(240 * kMiB),
+              AllOf(HasSubstr("EmptyCache"), Not(HasSubstr("SetMemory"))));
+  EXPECT_OK(FreeMemory(held));
+  // Nothing is cached that could not go back.
+  held = New(s, 200 * kMiB);
+  EXPECT_THAT(error_of(100 * kMiB),
+              AllOf(HasSubstr("in one piece"), Not(HasSubstr("EmptyCache"))));
+  EXPECT_OK(FreeMemory(held));
+}
+
 // Each allocation of the driver fails in turn, with no room and otherwise: an
 // answer each time, no leak, figures that hold.
 TEST_F(MemoryRecovery, EachNativeAllocationFailsInTurn) {
