@@ -12,6 +12,7 @@
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
 #include "memory/device/out_of_memory_callbacks.h"
+#include "memory/device/use_notes.h"
 #include "memory/resource/chosen_resource.h"
 #include "memory/resource/owners.h"
 #include "runtime/raw_memory/blocks.h"
@@ -133,7 +134,7 @@ absl::Status RecordStream(const void* pointer, StreamRef stream,
     if (recorded.has_value()) return *std::move(recorded);
   }
   if (segment == nullptr) return UnknownPointerError(pointer, "RecordStream");
-  return segment->allocator->RecordUse(segment, pointer, stream);
+  return internal::RecordUse(segment, pointer, stream);
 }
 
 absl::Status EmptyCache(Device device) {
@@ -145,7 +146,8 @@ absl::Status EmptyCache(Device device) {
   }
   internal::RunDeferredCaptureEnds();
   absl::Status status = absl::OkStatus();
-  for (DeviceAllocator* each : DeviceAllocator::Of(device.record())->Family()) {
+  for (DeviceAllocator* each :
+       DeviceAllocator::Of(device.record())->family().Members()) {
     status.Update(each->EmptyCache());
   }
   return status;

@@ -106,7 +106,7 @@ void AddPrivates(Device device, Summary* sum) {
   internal::DeviceAllocator* const main =
       device.record()->allocator.load(std::memory_order_acquire);
   if (main == nullptr) return;
-  for (internal::DeviceAllocator* each : main->Family()) {
+  for (internal::DeviceAllocator* each : main->family().Members()) {
     if (each == main) continue;
     sum->privates.Add(Summarize(internal::SnapshotOf(each)).all);
   }

@@ -22,15 +22,33 @@ std::vector<DeviceAllocator*> AllocatorFamily::Members() {
 
 DeviceAllocator* AllocatorFamily::MakePrivate() {
   for (DeviceAllocator* each : Members()) {
-    if (each->Revive()) return each;
+    if (Revive(each)) return each;
   }
   return Add();
+}
+
+void AllocatorFamily::EndPrivate(DeviceAllocator* allocator) {
+  allocator->abandoned_.store(true, std::memory_order_relaxed);
+  (void)allocator->EmptyCache();
+}
+
+bool AllocatorFamily::Revive(DeviceAllocator* allocator) {
+  if (!allocator->abandoned_.load(std::memory_order_relaxed) ||
+      allocator->pools().CountLive() != 0) {
+    return false;
+  }
+  // Streams may still have used some of the memory when EndPrivate was called.
+  (void)allocator->EmptyCache();
+  if (allocator->ledger().Read().reserved_bytes.all.current != 0) return false;
+  bool expected = true;
+  return allocator->abandoned_.compare_exchange_strong(expected, false);
 }
 
 DeviceAllocator* AllocatorFamily::MakeForGraphs() {
   for (DeviceAllocator* each : Members()) {
     GraphUse& graphs = each->graphs();
-    if (graphs.was_begun() && each->CountLive() == 0 && graphs.Begin()) {
+    if (graphs.was_begun() && each->pools().CountLive() == 0 &&
+        graphs.Begin()) {
       return each;
     }
   }
@@ -117,7 +135,7 @@ void AllocatorFamily::CollectGarbage() {
 uint64_t AllocatorFamily::CountFrees() {
   uint64_t frees = 0;
   for (DeviceAllocator* each : Members()) {
-    for (BlockPool* pool : each->Pools()) frees += pool->CountFrees();
+    for (BlockPool* pool : each->pools().All()) frees += pool->CountFrees();
   }
   return frees;
 }

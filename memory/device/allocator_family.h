@@ -39,9 +39,12 @@ class AllocatorFamily {
   // The device's own allocator first.
   std::vector<DeviceAllocator*> Members() DEVRT_EXCLUDES(mutex_);
 
-  // An allocator for PrivateCachingResource, up to DeviceAllocator::Abandon.
-  // Abandoned ones that are empty are used again.
+  // An allocator for PrivateCachingResource, up to EndPrivate.  One that has
+  // ended and is empty is used again.
   DeviceAllocator* MakePrivate();
+  // The memory of `allocator` goes back to the driver, that of live blocks with
+  // the last free.
+  static void EndPrivate(DeviceAllocator* allocator);
   // An allocator for graphs, up to GraphUse::End.  It then keeps its cache for
   // the next call, which waits for its last live block.
   DeviceAllocator* MakeForGraphs();
@@ -68,6 +71,9 @@ class AllocatorFamily {
 
  private:
   DeviceAllocator* Add();
+  // Takes a private allocator that has ended and is empty into use again;
+  // returns false for any other one.
+  static bool Revive(DeviceAllocator* allocator);
   std::vector<FreeSegment> ListFree();
 
   DeviceRecord* const device_;

@@ -4,9 +4,9 @@
 
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
@@ -16,6 +16,8 @@
 #include "memory/device/hooks.h"
 #include "memory/device/recovery.h"
 #include "runtime/raw_memory/blocks.h"
+#include "streams/common/capture_extension.h"
+#include "streams/objects/device_streams.h"
 #include "streams/objects/stream_record.h"
 #include "streams/objects/stream_target.h"
 
@@ -32,7 +34,6 @@ DeviceAllocator::DeviceAllocator(DeviceRecord* device, AllocatorFamily* family)
                             CurrentSettings().per_process_memory_fraction)),
       family_(family != nullptr ? family : own_family_.get()),
       reports_(device),
-      capture_(FindCapture(device)),
       pools_(device, &ledger_, family == nullptr),
       search_(device, &pools_, &graphs_, family_->in_flight()),
       source_(device, this, family_->budget(), &ledger_, &reports_),
@@ -66,6 +67,17 @@ absl::Status NothingCachedError(const MemoryRequest& request,
       ": the stream is capturing, nothing cached for it fits, and memory from "
       "the driver would make the capture invalid; allocate and free as much on "
       "this stream before the capture begins"));
+}
+
+// Asks the driver whether another library captures `stream`.
+absl::StatusOr<bool> IsInCapture(StreamRef stream) {
+  const StreamRecord* const record = stream.record();
+  DeviceRecord* const device = record->device;
+  if (DeviceStreams::Of(device)->capture.table == nullptr) return false;
+  const devrt_stream handle = record->handle.load(std::memory_order_acquire);
+  // A default stream that was never used has no native handle.
+  if (handle == nullptr || !IsOpen(device)) return false;
+  return IsStreamCapturing(device, handle);
 }
 
 }  // namespace
@@ -103,20 +115,6 @@ inline absl::StatusOr<void*> DeviceAllocator::FinishAllocation(
   return pointer;
 }
 
-absl::StatusOr<bool> DeviceAllocator::IsCapturing(StreamRef stream) const {
-  const devrt_stream handle =
-      stream.record()->handle.load(std::memory_order_acquire);
-  // A default stream that was never used has no native handle.
-  if (capture_.table == nullptr || handle == nullptr || !IsOpen(device_)) {
-    return false;
-  }
-  uint32_t yes = 0;
-  const devrt_status error =
-      capture_.table->stream_is_capturing(capture_.self, handle, &yes);
-  if (error != nullptr) return TakeError(device_, error, "AllocateMemory");
-  return yes != 0;
-}
-
 absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
     const MemoryRequest& request, PoolRequest wanted, PoolAnswer answer) {
   // For checkpoints that a search puts on other streams.
@@ -128,7 +126,7 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
         return FinishAllocation(request, wanted, pointer);
       case PoolAnswer::kPending: {
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
-                               IsCapturing(request.stream));
+                               IsInCapture(request.stream));
         if (!capturing) pending_.Poll(kPollsOnAllocation);
         wanted.polled = true;
         break;
@@ -142,7 +140,7 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
       case PoolAnswer::kNoBlock: {
         wanted.polled = true;
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
-                               IsCapturing(request.stream));
+                               IsInCapture(request.stream));
         if (capturing && !graphs_.active()) {
           return NothingCachedError(request, wanted);
         }
@@ -164,13 +162,11 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
 
 namespace {
 
-absl::Status NotLiveError(const void* pointer, const char* call) {
+ABSL_ATTRIBUTE_NOINLINE absl::Status NotLiveError(const void* pointer) {
   return absl::InvalidArgumentError(
-      absl::StrCat(call, " needs ",
-                   std::string_view(call) == "FreeMemory"
-                       ? "the beginning of a live block from AllocateMemory"
-                       : "a pointer into a live block from AllocateMemory",
-                   ", but ", DescribePointer(pointer)));
+      absl::StrCat("FreeMemory needs the beginning of a live block from "
+                   "AllocateMemory, but ",
+                   DescribePointer(pointer)));
 }
 
 }  // namespace
@@ -213,7 +209,7 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
     // kMoved: the segment belongs to another pool now, or is gone.
     if (AddressMap::Get().Find(pointer) != segment) break;
   }
-  return NotLiveError(pointer, "FreeMemory");
+  return NotLiveError(pointer);
 }
 
 bool DeviceAllocator::FreePlainly(Segment* segment, void* pointer,
@@ -279,45 +275,6 @@ void DeviceAllocator::SettleBlock(void* settled) {
   }
 }
 
-// ---- Uses -------------------------------------------------------------------
-
-absl::Status DeviceAllocator::RecordUse(Segment* segment, const void* pointer,
-                                        StreamRef stream) {
-  Timeline* const timeline = TimelineOf(stream);
-  for (;;) {
-    BlockPool* pool = segment->pool.load(std::memory_order_acquire);
-    if (pool == nullptr) break;
-    bool foreign = false;
-    const PoolAnswer answer = pool->uses().Add(segment, pointer, stream,
-                                               timeline, true, true, &foreign);
-    if (answer == PoolAnswer::kMoved) continue;
-    if (answer == PoolAnswer::kNotLive) break;
-    // The owner of an adopted stream may destroy it without telling devrt
-    // (F22).
-    if (foreign && stream.kind() == StreamKind::kExternal) {
-      return timeline->Checkpoint(timeline->Now());
-    }
-    return absl::OkStatus();
-  }
-  return NotLiveError(pointer, "RecordStream");
-}
-
-void DeviceAllocator::NoteUse(Segment* segment, const void* pointer,
-                              StreamRef stream) {
-  Timeline* const timeline = TimelineOf(stream);
-  for (;;) {
-    BlockPool* pool = segment->pool.load(std::memory_order_acquire);
-    if (pool == nullptr || pool->IsOwn(stream)) return;
-    bool foreign = false;
-    const PoolAnswer answer = pool->uses().Add(
-        segment, pointer, stream, timeline, false, false, &foreign);
-    if (answer == PoolAnswer::kMoved) continue;
-    // Shows later when this use has ended although other work goes on (F15).
-    if (foreign) (void)timeline->Checkpoint(timeline->Now());
-    return;
-  }
-}
-
 // ---- The cache --------------------------------------------------------------
 
 absl::Status DeviceAllocator::EmptyCache() {
@@ -327,20 +284,10 @@ absl::Status DeviceAllocator::EmptyCache() {
   return absl::OkStatus();
 }
 
-int64_t DeviceAllocator::CountLive() {
-  int64_t live = 0;
-  for (BlockPool* pool : Pools()) live += pool->CountLive();
-  return live;
-}
-
 // Release may not be allowed to ask the backend any more.
 void DeviceAllocator::Settle() {
   if (!IsOpen(device_)) return;
-  for (BlockPool* pool : Pools()) {
-    if (pool->free_bytes() == 0) continue;
-    Timeline* timeline = pool->timeline();
-    if (!timeline->IsComplete(timeline->Now() - 1)) timeline->Poll(true);
-  }
+  pools_.PollTimelines();
   if (!pending_.empty()) pending_.Poll(SIZE_MAX);
 }
 
@@ -355,22 +302,6 @@ void DeviceAllocator::Release() {
   pending_.TakeAll();
   cache_.ForgetAll();
   family_->budget()->ForgetTotal();
-}
-
-void DeviceAllocator::Abandon() {
-  abandoned_.store(true, std::memory_order_relaxed);
-  (void)EmptyCache();
-}
-
-bool DeviceAllocator::Revive() {
-  if (!abandoned_.load(std::memory_order_relaxed) || CountLive() != 0) {
-    return false;
-  }
-  // Streams may still have used some of the memory when Abandon was called.
-  (void)EmptyCache();
-  if (ledger_.Read().reserved_bytes.all.current != 0) return false;
-  bool expected = true;
-  return abandoned_.compare_exchange_strong(expected, false);
 }
 
 }  // namespace devrt::internal

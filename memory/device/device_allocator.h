@@ -40,12 +40,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/memory/memory_request.h"
 #include "devrt/streams/stream.h"
 #include "memory/common/ledger.h"
@@ -60,7 +58,6 @@
 #include "memory/device/stream_pools.h"
 #include "memory/device/suballocation_reports.h"
 #include "runtime/registry/records.h"
-#include "streams/common/capture_extension.h"
 
 namespace devrt::internal {
 
@@ -83,44 +80,22 @@ class DeviceAllocator {
                     CallSite site);
   // See FreeMemoryPlainly.
   bool FreePlainly(Segment* segment, void* pointer, CallSite site);
-  // See RecordStream.
-  absl::Status RecordUse(Segment* segment, const void* pointer,
-                         StreamRef stream);
-  // Notes that an operation that was just enqueued on `stream` uses the block.
-  void NoteUse(Segment* segment, const void* pointer, StreamRef stream);
 
   // ---- The cache ------------------------------------------------------------
 
   // Gives back what this allocator alone has without a live block.
   absl::Status EmptyCache();
-  // Live blocks.
-  int64_t CountLive();
-  // See MemoryHooks and StreamEndHook.
+  // See MemoryHooks.
   void Release();
   void Settle();
-  void EndStream(StreamRef stream) { pools_.EndStream(stream); }
-
-  // ---- A private allocator (AllocatorFamily::MakePrivate) -------------------
-
-  // Ends it: its memory goes back to the driver, that of live blocks with the
-  // last free.
-  void Abandon();
-  // Uses an abandoned allocator without memory again.  Returns false if this is
-  // not one.
-  bool Revive();
 
   // ---- Parts ----------------------------------------------------------------
 
   DeviceRecord* device() const { return device_; }
   AllocatorFamily& family() { return *family_; }
-  std::vector<DeviceAllocator*> Family() { return family_->Members(); }
   Ledger& ledger() { return ledger_; }
-  std::vector<BlockPool*> Pools() { return pools_.All(); }
-  BlockPool* PoolOf(StreamRef stream) { return pools_.Of(stream); }
+  StreamPools& pools() { return pools_; }
   PendingFrees& pending() { return pending_; }
-  // The streams that each pending block waits for; may be called under a
-  // Ledger::Exclusive.
-  PendingFrees::Waits ListPending() { return pending_.List(); }
   GraphUse& graphs() { return graphs_; }
   SegmentSource& source() { return source_; }
   ExpandableSegments& expandable() { return expandable_; }
@@ -140,7 +115,6 @@ class DeviceAllocator {
 
   absl::StatusOr<void*> AllocateSlowly(const MemoryRequest& request,
                                        PoolRequest wanted, PoolAnswer answer);
-  absl::StatusOr<bool> IsCapturing(StreamRef stream) const;
   // Counts and reports the block that was taken for the request.
   absl::StatusOr<void*> FinishAllocation(const MemoryRequest& request,
                                          const PoolRequest& wanted,
@@ -157,7 +131,6 @@ class DeviceAllocator {
   const std::unique_ptr<AllocatorFamily> own_family_;
   AllocatorFamily* const family_;
   const SuballocationReports reports_;
-  const ExtensionOf<devrt_capture_v0> capture_;
   Ledger ledger_;
   GraphUse graphs_;
   StreamPools pools_;
@@ -166,7 +139,7 @@ class DeviceAllocator {
   ExpandableSegments expandable_;
   CachedSegments cache_;
   PendingFrees pending_;
-  std::atomic<bool> abandoned_{false};
+  std::atomic<bool> abandoned_{false};  // AllocatorFamily::EndPrivate
 };
 
 }  // namespace devrt::internal

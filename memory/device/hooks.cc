@@ -9,6 +9,7 @@
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
+#include "memory/device/use_notes.h"
 #include "runtime/registry/memory_hooks.h"
 #include "runtime/registry/process_state.h"
 #include "streams/objects/use_hooks.h"
@@ -75,7 +76,8 @@ DeviceAllocator* Existing(DeviceRecord* device) {
 int64_t CountLive(DeviceRecord* device) {
   int64_t live = 0;
   if (DeviceAllocator* main = Existing(device)) {
-    for (DeviceAllocator* a : main->Family()) live += a->CountLive();
+    for (DeviceAllocator* a : main->family().Members())
+      live += a->pools().CountLive();
   }
   if (Pinned() != nullptr) live += Pinned()->count_live(device);
   return live;
@@ -86,20 +88,21 @@ void Release(DeviceRecord* device) {
       g_end_adopted_streams.load(std::memory_order_acquire);
   if (end_adopted_streams != nullptr) end_adopted_streams(device);
   if (DeviceAllocator* main = Existing(device)) {
-    for (DeviceAllocator* a : main->Family()) a->Release();
+    for (DeviceAllocator* a : main->family().Members()) a->Release();
   }
   if (Pinned() != nullptr) Pinned()->release(device);
 }
 
 void Settle(DeviceRecord* device) {
   if (DeviceAllocator* main = Existing(device)) {
-    for (DeviceAllocator* a : main->Family()) a->Settle();
+    for (DeviceAllocator* a : main->family().Members()) a->Settle();
   }
 }
 
 void EndStream(StreamRef stream) {
   if (DeviceAllocator* main = Existing(stream.record()->device)) {
-    for (DeviceAllocator* a : main->Family()) a->EndStream(stream);
+    for (DeviceAllocator* a : main->family().Members())
+      a->pools().EndStream(stream);
   }
 }
 
@@ -114,7 +117,7 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
     // Most blocks belong to the stream, and need no note.
     const BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr || pool->IsOwn(stream)) continue;
-    segment->allocator->NoteUse(segment, ranges[i].pointer, stream);
+    NoteUse(segment, ranges[i].pointer, stream);
   }
 }
 

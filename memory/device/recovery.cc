@@ -185,7 +185,7 @@ absl::StatusOr<void*> Recovery::GrowByPages() {
   const CallSiteScope noted(request_.site);
   const MemoryInFlight::Scope moving(family_->in_flight());
   for (;;) {
-    BlockPool* const pool = allocator_->PoolOf(request_.stream);
+    BlockPool* const pool = allocator_->pools().Of(request_.stream);
     PageRun run;
     bool no_addresses = false;
     DEVRT_ASSIGN_OR_RETURN(const bool reserved,

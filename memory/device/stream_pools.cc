@@ -13,6 +13,20 @@ std::vector<BlockPool*> StreamPools::All() {
   return pools;
 }
 
+int64_t StreamPools::CountLive() {
+  int64_t live = 0;
+  for (BlockPool* pool : All()) live += pool->CountLive();
+  return live;
+}
+
+void StreamPools::PollTimelines() {
+  for (BlockPool* pool : All()) {
+    if (pool->free_bytes() == 0) continue;
+    Timeline* const timeline = pool->timeline();
+    if (!timeline->IsComplete(timeline->Now() - 1)) timeline->Poll(true);
+  }
+}
+
 BlockPool* StreamPools::Reuse(StreamRef stream, Timeline* timeline) {
   for (const auto& pool : pools_) {
     if (pool->timeline() == timeline && pool->BeginStream(stream, timeline)) {

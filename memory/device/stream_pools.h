@@ -46,6 +46,10 @@ class StreamPools {
   // Called when the stream ends: its pool goes on without a stream.
   void EndStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
   std::vector<BlockPool*> All() DEVRT_EXCLUDES(mutex_);
+  // Live blocks of all pools.
+  int64_t CountLive() DEVRT_EXCLUDES(mutex_);
+  // Asks once how far the streams of pools with free memory have come.
+  void PollTimelines() DEVRT_EXCLUDES(mutex_);
 
  private:
   BlockPool* Find(StreamRef stream) DEVRT_EXCLUDES(mutex_);

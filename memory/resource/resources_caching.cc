@@ -8,6 +8,7 @@
 #include "devrt/memory/resources.h"
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
+#include "memory/device/use_notes.h"
 #include "memory/resource/owners.h"
 #include "runtime/common/text.h"
 #include "runtime/raw_memory/blocks.h"
@@ -25,7 +26,7 @@ class Caching final : public MemoryResource, public internal::KnownByAddress {
   Caching(Device device, DeviceAllocator* own)
       : MemoryResource(device), own_(own) {}
   ~Caching() override {
-    if (own_ != nullptr) own_->Abandon();
+    if (own_ != nullptr) own_->family().EndPrivate(own_);
   }
 
   MemoryProperties properties() const override {
@@ -62,7 +63,7 @@ class Caching final : public MemoryResource, public internal::KnownByAddress {
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                            CallSite) override {
     DEVRT_ASSIGN_OR_RETURN(Segment * segment, Find(pointer, "RecordUse"));
-    return segment->allocator->RecordUse(segment, pointer, stream);
+    return internal::RecordUse(segment, pointer, stream);
   }
 
   absl::Status DoTrim() override { return allocator()->EmptyCache(); }

@@ -99,11 +99,11 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
 bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
   // Before the locks: making a pool takes the lock of the list, and then adds a
   // shard to the ledger.
-  const std::vector<BlockPool*> pools = allocator->Pools();
+  const std::vector<BlockPool*> pools = allocator->pools().All();
   Ledger& ledger = allocator->ledger();
   const Ledger::Exclusive all(&ledger);
   if (all.shards() != pools.size()) return false;
-  const Surroundings around = {ledger.history(), allocator->ListPending()};
+  const Surroundings around = {ledger.history(), allocator->pending().List()};
   if (around.history != nullptr) around.history->Copy(snapshot);
   for (const BlockPool* pool : pools) {
     pool->VisitSegments([&](const Segment& segment) {

@@ -229,7 +229,7 @@ TEST_F(MemoryStreams, LoansEndWithTheDevice) {
   std::vector<Stream> streams;
   std::vector<char*> blocks;
   const std::vector<internal::BlockPool*> pools =
-      internal::DeviceAllocator::Of(dev().record())->Pools();
+      internal::DeviceAllocator::Of(dev().record())->pools().All();
   for (size_t i = 0; i < pools.size(); ++i) {
     streams.push_back(NewStream());
     blocks.push_back(New(streams.back(), 512));
@@ -370,7 +370,7 @@ TEST_F(MemoryStreams, ManyStreamsLeaveNoPoolsBehind) {
     EXPECT_OK(FreeMemory(x));
     EXPECT_OK(s.Synchronize());
   }
-  EXPECT_LE(allocator->Pools().size(), 30u);  // of all tests before, too
+  EXPECT_LE(allocator->pools().All().size(), 30u);  // of all tests before, too
   EXPECT_EQ(Read().segment.all.current, 1);
 }
 

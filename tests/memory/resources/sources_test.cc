@@ -119,7 +119,10 @@ TEST_F(RawResourceTest, TheDriversNeedsTheCapability) {
 // ---- Private ones -----------------------------------------------------------
 
 size_t CountAllocators(Device device) {
-  return internal::DeviceAllocator::Of(device.record())->Family().size();
+  return internal::DeviceAllocator::Of(device.record())
+      ->family()
+      .Members()
+      .size();
 }
 
 // What they leave is used again: every stream's end looks at all of them.
