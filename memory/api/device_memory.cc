@@ -13,8 +13,9 @@
 #include "memory/device/device_allocator.h"
 #include "memory/device/out_of_memory_callbacks.h"
 #include "memory/device/use_notes.h"
+#include "memory/resource/block_owners.h"
 #include "memory/resource/chosen_resource.h"
-#include "memory/resource/owners.h"
+#include "runtime/internal/refused_call.h"
 #include "runtime/raw_memory/blocks.h"
 #include "runtime/raw_memory/out_of_memory.h"
 #include "runtime/registry/process_state.h"
@@ -25,9 +26,9 @@ namespace devrt {
 namespace {
 
 using internal::AddressMap;
+using internal::BlockOwners;
 using internal::DeviceAllocator;
 using internal::DeviceRecord;
-using internal::Owners;
 using internal::Segment;
 using internal::StreamRecord;
 
@@ -64,7 +65,7 @@ absl::Status FreeInOrder(void* pointer, const StreamRef* stream,
     if (freed.has_value()) return *std::move(freed);
   }
   Segment* segment = AddressMap::Get().Find(pointer);
-  if (ABSL_PREDICT_TRUE(segment != nullptr && !Owners::HasCached())) {
+  if (ABSL_PREDICT_TRUE(segment != nullptr && !BlockOwners::HasCached())) {
     return segment->allocator->Free(segment, pointer, stream, site);
   }
   if (pointer == nullptr) return absl::OkStatus();
@@ -128,7 +129,7 @@ absl::Status RecordStream(const void* pointer, StreamRef stream,
     // The end of a segment's last block (F17).
     segment = AddressMap::Get().Find(static_cast<const char*>(pointer) - 1);
   }
-  if (segment == nullptr || Owners::HasCached()) {
+  if (segment == nullptr || BlockOwners::HasCached()) {
     std::optional<absl::Status> recorded =
         internal::RecordOwnedUse(pointer, stream, site);
     if (recorded.has_value()) return *std::move(recorded);

@@ -10,7 +10,7 @@
 #include "memory/device/block_pool.h"
 #include "memory/device/device_allocator.h"
 #include "memory/pinned/pinned_uses.h"
-#include "memory/resource/owners.h"
+#include "memory/resource/block_owners.h"
 #include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
@@ -18,7 +18,7 @@ namespace devrt::internal {
 bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses) {
   Segment* const segment = AddressMap::Get().Find(pointer);
   if (segment == nullptr) return AddUsesOfPinned(pointer, uses);
-  if (Owners::HasCached()) return false;
+  if (BlockOwners::HasCached()) return false;
   for (;;) {
     BlockPool* const pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr) return false;
@@ -34,7 +34,7 @@ namespace {
 // block if it is the program's.
 bool FindOwned(const void* pointer, std::optional<HeldBlock>* held) {
   bool is_held = false;
-  for (const OwnedBlock& block : Owners::Get().FindAround(pointer)) {
+  for (const OwnedBlock& block : BlockOwners::Get().FindAround(pointer)) {
     const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) -
                              reinterpret_cast<uintptr_t>(block.base);
     if (offset >= block.bytes) continue;  // its end
@@ -52,7 +52,7 @@ bool FindOwned(const void* pointer, std::optional<HeldBlock>* held) {
 // FindHeldBlock, but for a pointer to the end of a block.
 std::optional<HeldBlock> FindAround(const void* pointer) {
   Segment* const segment = AddressMap::Get().Find(pointer);
-  const bool owned = segment == nullptr || Owners::HasCached();
+  const bool owned = segment == nullptr || BlockOwners::HasCached();
   if (owned) {
     std::optional<HeldBlock> held;
     if (FindOwned(pointer, &held)) return held;
@@ -66,7 +66,7 @@ std::optional<HeldBlock> FindAround(const void* pointer) {
         pool->uses().Find(segment, pointer);
     if (block.has_value()) {
       // `pointer` lies in the bytes that rounding added to a resource's block.
-      if (owned && !Owners::Get().FindAt(block->base).empty()) {
+      if (owned && !BlockOwners::Get().FindAt(block->base).empty()) {
         return std::nullopt;
       }
       DeviceAllocator* const allocator = segment->allocator;
@@ -94,7 +94,7 @@ std::optional<HeldBlock> FindHeldBlock(const void* pointer) {
 bool IsOfChosenResource(Device device, const void* pointer) {
   const std::shared_ptr<MemoryResource> chosen = GetMemoryResource(device);
   // The program's block is the outermost.
-  const std::vector<OwnedBlock> owned = Owners::Get().FindAt(pointer);
+  const std::vector<OwnedBlock> owned = BlockOwners::Get().FindAt(pointer);
   if (!owned.empty()) return owned.back().resource == chosen.get();
   const Segment* const segment = AddressMap::Get().Find(pointer);
   const auto* const known = dynamic_cast<const KnownByAddress*>(chosen.get());

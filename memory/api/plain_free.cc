@@ -6,14 +6,15 @@
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
 #include "memory/pinned/pinned_allocator.h"
-#include "memory/resource/owners.h"
+#include "memory/resource/block_owners.h"
 #include "runtime/raw_memory/blocks.h"
 #include "runtime/registry/process_state.h"
 
 namespace devrt::internal {
 
 bool FreeMemoryPlainly(void* pointer, CallSite site) {
-  if (!IsProcessOpen() || InHostFunction() || Owners::HasCached()) return false;
+  if (!IsProcessOpen() || InHostFunction() || BlockOwners::HasCached())
+    return false;
   if (HasCapturedBlocks() && IsCapturedBlock(pointer)) return false;
   Segment* const segment = AddressMap::Get().Find(pointer);
   return segment != nullptr &&

@@ -62,7 +62,7 @@ struct alignas(64) Block {
   BlockUse use = BlockUse::kNone;
   bool lent = false;           // given to another stream than its pool's
   bool oversize = false;       // counted as oversize when it was handed out
-  uint64_t mark = 0;           // kLive: its id; else PackSite of its last free
+  uint64_t id_or_site = 0;     // kLive: its id; else PackSite of its last free
   Segment* segment = nullptr;  // set where a block begins
 
   struct Free {    // kFree
@@ -190,7 +190,7 @@ inline char* Block::address() const {
   return segment->address() + uint64_t{offset} * kGranule;
 }
 
-// A call site in one word, for Block::mark of blocks that are not live.
+// A call site in one word, for Block::id_or_site of blocks that are not live.
 inline uint64_t PackSite(CallSite site) {
   constexpr uint64_t kFile = (uint64_t{1} << 48) - 1;
   const uint64_t line = site.line < 0 || site.line > 0xffff

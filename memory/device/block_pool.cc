@@ -78,7 +78,7 @@ bool BlockPool::HandOut(Block* block, const PoolRequest& request,
   block->use = BlockUse::kLive;
   block->lent = false;
   block->oversize = taken >= request.max_split_size;
-  block->mark = (uint64_t{number_} + 1) << 44 | allocation;
+  block->id_or_site = (uint64_t{number_} + 1) << 44 | allocation;
   block->held = {uses, 0, request.requested, request.site};
   ++live_;
   return true;
@@ -150,7 +150,7 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
 
 void BlockPool::BeginClosing(Block* block, const PoolReturn& request) {
   block->use = BlockUse::kClosing;
-  block->mark = request.site;
+  block->id_or_site = request.site;
   AddToHistory(MemoryAction::kFreeRequested, request.pointer, block->bytes(),
                stream_.HolderOf(block), request.event_site);
 }
@@ -185,7 +185,7 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
     const uint64_t holder = stream_.HolderOf(found);
     if (!MakeFree(found, all)) return false;
     ++frees_;
-    found->mark = request->site;
+    found->id_or_site = request->site;
     for (const MemoryAction action :
          {MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted}) {
       AddToHistory(action, request->pointer, bytes, holder,
@@ -264,7 +264,7 @@ Block* BlockPool::FindReleased(const PoolRequest& request,
                                const Timeline* taker, bool whole) const {
   const bool small = IsSmall(request.size);
   Block* block = whole ? segments_.BestWhole(request) : segments_.Best(request);
-  for (int look = 0; block != nullptr && look < kMostLooks; ++look) {
+  for (int tried = 0; block != nullptr && tried < kMostTried; ++tried) {
     if (!small && block->bytes() >= request.limit()) return nullptr;
     const Segment* const segment = block->segment;
     const bool fits = !whole || (!segment->expandable() &&

@@ -181,8 +181,8 @@ class alignas(64) BlockPool {
   }
 
  private:
-  // TakeSegment and Lend look at this many free blocks.
-  static constexpr int kMostLooks = 8;
+  // TakeSegment and Lend try this many free blocks.
+  static constexpr int kMostTried = 8;
 
   // Counts a change.  If `all` is not null, the caller holds every lock, and
   // counting cannot fail.  Returns false if the change needs every lock.
@@ -234,7 +234,7 @@ class alignas(64) BlockPool {
   // True if the block was released before what `taker` does next.
   bool IsReleasedFor(const Block* block, const Timeline* taker) const
       DEVRT_REQUIRES(lock_);
-  // The best of the first kMostLooks free blocks that fit, are released for
+  // The best of the first kMostTried free blocks that fit, are released for
   // `taker`, and are a whole segment if `whole`; nullptr if there is none.
   Block* FindReleased(const PoolRequest& request, const Timeline* taker,
                       bool whole) const DEVRT_REQUIRES(lock_);

@@ -5,9 +5,9 @@
 // the driver, bytes that are reserved until the driver refuses, or a freed
 // block before it is in its queue.  A thread makes a Scope for each move.
 //
-//   const MemoryInFlight::Seen before = in_flight.See();
+//   const MemoryInFlight::Ended before = in_flight.CountEnded();
 //   ...                                        // finds no room
-//   if (in_flight.HaveEnded(before)) ...       // look again
+//   if (in_flight.HaveEnded(before)) ...       // search again
 //
 // HaveEnded leaves the Scopes of the calling thread out.  It is called inside
 // one only if the Scope runs code of the program, such as a log sink that
@@ -48,14 +48,14 @@ class MemoryInFlight {
     MemoryInFlight* const in_flight_;
   };
 
-  struct Seen {
+  struct Ended {
     uint64_t ended;
     uint64_t own;
   };
-  Seen See() const { return {ended_.load(), t_own_}; }
+  Ended CountEnded() const { return {ended_.load(), t_own_}; }
   // Returns true if a Scope of another thread has ended since `before`.  If
   // none has, waits for the end of a Scope that is under way.
-  bool HaveEnded(const Seen& before) const {
+  bool HaveEnded(const Ended& before) const {
     for (;;) {
       const bool none = under_way_.load() <= t_under_way_;
       if (ended_.load() - before.ended != t_own_ - before.own) return true;

@@ -22,10 +22,10 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 };
 
 // The pause between two queries: 2 us at first, doubled up to 1 ms.
-void Pause(int look) {
+void Pause(int turn) {
   constexpr long kShortest = 2'000;
   constexpr int kDoublings = 9;
-  timespec time{0, kShortest << std::min(look, kDoublings)};
+  timespec time{0, kShortest << std::min(turn, kDoublings)};
   nanosleep(&time, nullptr);
 }
 
@@ -43,9 +43,9 @@ absl::Status EnsureCheck(const OrderPoint& point) {
 absl::Status WaitFor(const OrderPoint& point) {
   Timeline* const timeline = point.timeline;
   DeviceRecord* const device = timeline->device();
-  for (int look = 0; !timeline->IsComplete(point.epoch); ++look) {
+  for (int turn = 0; !timeline->IsComplete(point.epoch); ++turn) {
     if (!IsOpen(device)) return ClosedError(device);
-    if (look > 0) Pause(look);
+    if (turn > 0) Pause(turn);
     absl::Status error;
     timeline->Poll(true, &error);
     if (timeline->IsComplete(point.epoch)) break;
@@ -134,7 +134,7 @@ bool PendingFrees::Poll(size_t most) {
 }
 
 std::vector<OrderPoint> PendingFrees::Points() {
-  for (int look = 0;; ++look) {
+  for (int turn = 0;; ++turn) {
     {
       MutexLock lock(&mutex_);
       if (taken_ <= t_taken_) {
@@ -149,7 +149,7 @@ std::vector<OrderPoint> PendingFrees::Points() {
         return points;
       }
     }
-    Pause(look);
+    Pause(turn);
   }
 }
 

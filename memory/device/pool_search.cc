@@ -67,15 +67,15 @@ absl::StatusOr<void*> PoolSearch::FindInOthers(StreamRef stream,
     if (pool == own || pool->free_bytes() < wanted.size) continue;
     ++asked;
     next_pool_.store((first + i + 1) % pools.size(), std::memory_order_relaxed);
-    absl::StatusOr<void*> found = AskOther(pool, stream, wanted, room, lend);
+    absl::StatusOr<void*> found = FindInOther(pool, stream, wanted, room, lend);
     if (!found.ok() || *found != nullptr) return found;
   }
   return nullptr;
 }
 
-absl::StatusOr<void*> PoolSearch::AskOther(BlockPool* pool, StreamRef stream,
-                                           const PoolRequest& wanted, bool room,
-                                           bool lend) {
+absl::StatusOr<void*> PoolSearch::FindInOther(BlockPool* pool, StreamRef stream,
+                                              const PoolRequest& wanted,
+                                              bool room, bool lend) {
   Timeline* const taker = TimelineOf(stream);
   Timeline* const timeline = pool->timeline();
   timeline->Poll(true);

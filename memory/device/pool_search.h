@@ -53,9 +53,9 @@ class PoolSearch {
   absl::StatusOr<void*> FindInOthers(StreamRef stream,
                                      const PoolRequest& wanted, bool room);
   // Takes a segment of `pool`, or borrows a block if `lend`.
-  absl::StatusOr<void*> AskOther(BlockPool* pool, StreamRef stream,
-                                 const PoolRequest& wanted, bool room,
-                                 bool lend);
+  absl::StatusOr<void*> FindInOther(BlockPool* pool, StreamRef stream,
+                                    const PoolRequest& wanted, bool room,
+                                    bool lend);
 
   DeviceRecord* const device_;
   StreamPools* const pools_;

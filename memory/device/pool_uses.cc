@@ -91,7 +91,7 @@ std::optional<PoolUses::LiveBlock> PoolUses::Find(Segment* segment,
   if (!Holds(segment, address)) return std::nullopt;
   const Block* const block = segment->Find(address);
   if (block == nullptr || block->use != BlockUse::kLive) return std::nullopt;
-  return LiveBlock{block->address(), block->held.requested, block->mark,
+  return LiveBlock{block->address(), block->held.requested, block->id_or_site,
                    block->held.site, StreamOf(block)};
 }
 
@@ -106,7 +106,7 @@ CallSite PoolUses::FindFreed(Segment* segment, const void* pointer) {
       at % kGranule != 0) {
     return CallSite();
   }
-  return UnpackSite(slot->mark);
+  return UnpackSite(slot->id_or_site);
 }
 
 }  // namespace devrt::internal

@@ -130,7 +130,7 @@ bool Recovery::WaitAndGrow(absl::Status* gave_up) {
 absl::StatusOr<void*> Recovery::WaitForRoom() {
   for (int attempt = 1;; ++attempt) {
     const uint64_t frees = family_->CountFrees();
-    const MemoryInFlight::Seen before = family_->in_flight()->See();
+    const MemoryInFlight::Ended before = family_->in_flight()->CountEnded();
     absl::Status gave_up;
     if (WaitAndGrow(&gave_up)) return result_;
     const bool changed = family_->in_flight()->HaveEnded(before) ||

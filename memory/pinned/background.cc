@@ -34,26 +34,26 @@ struct Background {
   std::vector<PinnedAllocator*> allocators;
   bool is_started = false;
   std::atomic<int> pauses{0};  // BackgroundPause objects, and the process's end
-  std::atomic<bool> is_looking{false};
+  std::atomic<bool> is_polling{false};
 
   static Background& Get() {
     static Background* const background = new Background;
     return *background;
   }
 
-  // BeginLook and Pause are sequentially consistent: either the thread sees the
-  // pause, or the pause sees the look.
-  bool BeginLook() {
-    is_looking.store(true);
+  // BeginPoll and Pause are sequentially consistent: either the thread sees the
+  // pause, or the pause sees the poll.
+  bool BeginPoll() {
+    is_polling.store(true);
     if (pauses.load() == 0) return true;
-    is_looking.store(false);
+    is_polling.store(false);
     return false;
   }
-  // Waits at most `longest_us` for a look; without a limit if that is negative.
+  // Waits at most `longest_us` for a poll; without a limit if that is negative.
   void Pause(int longest_us) {
     pauses.fetch_add(1);
     constexpr int kStep = 20;
-    for (int us = 0; is_looking.load(); us += longest_us < 0 ? 0 : kStep) {
+    for (int us = 0; is_polling.load(); us += longest_us < 0 ? 0 : kStep) {
       if (longest_us >= 0 && us >= longest_us) return;
       const timespec time{0, kStep * 1000};
       nanosleep(&time, nullptr);
@@ -62,15 +62,15 @@ struct Background {
 };
 
 // Returns true if a block was pending.
-bool Look(const std::vector<PinnedAllocator*>& allocators) {
+bool PollAll(const std::vector<PinnedAllocator*>& allocators) {
   Background& b = Background::Get();
   bool any = false;
   for (PinnedAllocator* allocator : allocators) {
     if (!allocator->HasPending()) continue;
     any = true;
-    if (!b.BeginLook()) continue;
+    if (!b.BeginPoll()) continue;
     allocator->Poll();
-    b.is_looking.store(false);
+    b.is_polling.store(false);
   }
   return any;
 }
@@ -86,7 +86,7 @@ void Run() {
       b.wake.wait_for(lock, pause);
       allocators = b.allocators;
     }
-    if (!Look(allocators)) {
+    if (!PollAll(allocators)) {
       pause = kIdle;
     } else {
       pause = pause == kIdle ? kShortest : std::min(pause * 2, kLongest);

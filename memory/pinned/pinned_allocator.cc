@@ -274,7 +274,7 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
 absl::StatusOr<PinnedBlock*> PinnedAllocator::AllocateNative(const Request& r) {
   DEVRT_ASSIGN_OR_RETURN(const PinnedSource::Native native,
                          source_.Allocate(r.device, r.size, r.site));
-  PinnedBlock* const block = records_.Take();
+  PinnedBlock* const block = records_.Acquire();
   PinnedClass& c = ClassOf(r.size);
   AddClassToLedger(&c);
   {
@@ -316,7 +316,7 @@ absl::Status PinnedAllocator::ReleaseNative(PinnedBlock* block) {
     block->use = BlockUse::kNone;
     block->base.store(nullptr, std::memory_order_release);
   }
-  records_.GiveBack(block);
+  records_.Return(block);
   return absl::OkStatus();
 }
 
@@ -351,7 +351,7 @@ void PinnedAllocator::AbandonPending() {
     }
     PinnedMap::Get().Remove(block);
     block->base.store(nullptr, std::memory_order_release);
-    records_.GiveBack(block);
+    records_.Return(block);
   }
 }
 

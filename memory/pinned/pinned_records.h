@@ -21,7 +21,7 @@ class PinnedRecords {
  public:
   explicit PinnedRecords(PinnedAllocator* allocator) : allocator_(allocator) {}
 
-  PinnedBlock* Take() DEVRT_EXCLUDES(mutex_) {
+  PinnedBlock* Acquire() DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (unused_.empty()) {
       records_.push_back(std::make_unique<PinnedBlock>());
@@ -32,7 +32,7 @@ class PinnedRecords {
     unused_.pop_back();
     return block;
   }
-  void GiveBack(PinnedBlock* block) DEVRT_EXCLUDES(mutex_) {
+  void Return(PinnedBlock* block) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     unused_.push_back(block);
   }

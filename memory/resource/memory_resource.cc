@@ -16,7 +16,7 @@
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
 #include "memory/device/address_map.h"
-#include "memory/resource/owners.h"
+#include "memory/resource/block_owners.h"
 #include "runtime/common/text.h"
 #include "runtime/common/thread_end.h"
 #include "runtime/raw_memory/blocks.h"
@@ -28,8 +28,8 @@
 namespace devrt {
 namespace {
 
+using internal::BlockOwners;
 using internal::OwnedBlock;
-using internal::Owners;
 
 absl::Status CheckDevice(const MemoryResource& resource, StreamRef stream,
                          const char* call) {
@@ -117,8 +117,8 @@ bool Holds(const internal::AllocationRange& range, const OwnedBlock& block) {
   return offset < range.size && block.bytes <= range.size - offset;
 }
 
-// Adds a new block of a resource to Owners.  `known`: the block is found by its
-// address, too.
+// Adds a new block of a resource to BlockOwners.  `known`: the block is found
+// by its address, too.
 absl::Status AddOwner(OwnedBlock block, bool known, internal::LiveCount* live) {
   // A range that devrt knows contains the whole block or no part of it.
   const auto overlapped =
@@ -131,7 +131,8 @@ absl::Status AddOwner(OwnedBlock block, bool known, internal::LiveCount* live) {
   if (block.cached && !known) {
     // Memory of a caching allocator: this resource must hold the block around
     // it.
-    const std::vector<OwnedBlock> around = Owners::Get().FindAround(block.base);
+    const std::vector<OwnedBlock> around =
+        BlockOwners::Get().FindAround(block.base);
     const bool held = std::any_of(
         around.begin(), around.end(),
         [&](const OwnedBlock& b) { return b.holder == block.resource; });
@@ -143,7 +144,7 @@ absl::Status AddOwner(OwnedBlock block, bool known, internal::LiveCount* live) {
   block.counted = block.holder == nullptr && !block.cached &&
                   !internal::FindAllocation(block.base).has_value();
   const bool counted = block.counted;
-  if (const auto other = Owners::Get().Add(block)) {
+  if (const auto other = BlockOwners::Get().Add(block)) {
     return OverlapError(block, Describe(*other));
   }
   if (counted) live->Keep();
@@ -168,12 +169,12 @@ absl::StatusOr<OwnedBlock> FindOwned(const MemoryResource& resource,
                                     Describe(blocks.front()))));
 }
 
-// Removes the block from Owners.  nullopt: the block is not there, and the
+// Removes the block from BlockOwners.  nullopt: the block is not there, and the
 // resource finds it by its address.
 absl::StatusOr<std::optional<OwnedBlock>> RemoveOwned(
     const MemoryResource& resource, const void* pointer, uint64_t bytes) {
-  const absl::StatusOr<OwnedBlock> block =
-      FindOwned(resource, Owners::Get().FindAt(pointer), pointer, "Deallocate");
+  const absl::StatusOr<OwnedBlock> block = FindOwned(
+      resource, BlockOwners::Get().FindAt(pointer), pointer, "Deallocate");
   if (!block.ok()) {
     if (IsKnownByAddress(resource)) return std::nullopt;
     return block.status();
@@ -183,7 +184,7 @@ absl::StatusOr<std::optional<OwnedBlock>> RemoveOwned(
         "Deallocate of ", bytes, " bytes at ", internal::Hex(pointer),
         ", but that is ", Describe(*block), ": pass the size of the request"));
   }
-  if (!Owners::Get().Remove(*block)) {
+  if (!BlockOwners::Get().Remove(*block)) {
     return absl::InvalidArgumentError(
         absl::StrCat("Deallocate of ", internal::Hex(pointer),
                      ": another thread freed the block at the same time"));
@@ -231,7 +232,7 @@ absl::Status MemoryResource::Deallocate(StreamRef stream, void* pointer,
   }
   DEVRT_RETURN_IF_ERROR(CheckDevice(*this, stream, "Deallocate"));
   std::optional<OwnedBlock> block;
-  if (!IsKnownByAddress(*this) || Owners::HasCached()) {
+  if (!IsKnownByAddress(*this) || BlockOwners::HasCached()) {
     DEVRT_ASSIGN_OR_RETURN(block, RemoveOwned(*this, pointer, bytes));
   }
   // Also if the resource ends the thread.
@@ -253,7 +254,8 @@ absl::Status MemoryResource::RecordUse(const void* pointer, StreamRef stream,
   }
   DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "RecordUse"));
   if (!IsKnownByAddress(*this)) {
-    DEVRT_RETURN_IF_ERROR(FindOwned(*this, Owners::Get().FindAround(pointer),
+    DEVRT_RETURN_IF_ERROR(FindOwned(*this,
+                                    BlockOwners::Get().FindAround(pointer),
                                     pointer, "RecordUse")
                               .status());
   }

@@ -18,8 +18,8 @@
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
 #include "memory/common/settings_state.h"
+#include "memory/resource/block_owners.h"
 #include "memory/resource/chosen_resource.h"
-#include "memory/resource/owners.h"
 #include "runtime/common/text.h"
 #include "runtime/common/thread_end.h"
 #include "runtime/plugins/host_table.h"
@@ -33,9 +33,9 @@ namespace devrt {
 namespace {
 
 using internal::AllocationRange;
+using internal::BlockOwners;
 using internal::DeviceRecord;
 using internal::OwnedBlock;
-using internal::Owners;
 using internal::StreamTarget;
 
 // The streams that RecordUse has named, by block.
@@ -44,7 +44,7 @@ class RecordedUses {
   // `pointer` lies in a live block of `resource`.
   void Add(const MemoryResource* resource, const void* pointer,
            StreamRef stream) {
-    for (const OwnedBlock& block : Owners::Get().FindAround(pointer)) {
+    for (const OwnedBlock& block : BlockOwners::Get().FindAround(pointer)) {
       if (block.resource != resource) continue;
       MutexLock lock(&mutex_);
       uses_[block.base].push_back(stream);
@@ -161,11 +161,11 @@ class Driver final : public MemoryResource {
                                  &live);
   }
 
-  // The entry in Owners is gone already.  So the block counts as freed even if
-  // the free fails, and does not make Shutdown fail.
+  // The entry in BlockOwners is gone already.  So the block counts as freed
+  // even if the free fails, and does not make Shutdown fail.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     const StreamRef stream = OrderForFree(r);
-    const std::optional<AllocationRange> range = Claim(r);
+    const std::optional<AllocationRange> range = RemoveFromTable(r);
     if (!range.has_value()) {
       return absl::InternalError(absl::StrCat(
           "Deallocate: the driver's block at ", internal::Hex(r.pointer),
@@ -183,7 +183,7 @@ class Driver final : public MemoryResource {
           "free");
       t.MarkDirty();
       // The table keeps a block whose free the driver refused: remove it.
-      if (status.ok() || !Claim(r).has_value()) return status;
+      if (status.ok() || !RemoveFromTable(r).has_value()) return status;
     }
     range->device->live_allocations.fetch_sub(1);
     return status;
@@ -196,7 +196,7 @@ class Driver final : public MemoryResource {
   }
 
   // The table has the blocks as cached, so that a raw free cannot free them.
-  static std::optional<AllocationRange> Claim(const MemoryReturn& r) {
+  static std::optional<AllocationRange> RemoveFromTable(const MemoryReturn& r) {
     auto range = internal::AllocationTable::Get().Find(r.pointer);
     if (range.has_value() && range->base == r.pointer &&
         internal::AllocationTable::Get().Remove(*range, r.site)) {
@@ -301,7 +301,7 @@ class Callback final : public MemoryResource {
 
 // One resource for each device; never destroyed.
 template <typename R>
-std::shared_ptr<MemoryResource> TheOne(Device device) {
+std::shared_ptr<MemoryResource> ResourceOfDevice(Device device) {
   struct Known {
     Mutex mutex;
     std::map<DeviceRecord*, std::shared_ptr<MemoryResource>> resources
@@ -318,12 +318,12 @@ std::shared_ptr<MemoryResource> TheOne(Device device) {
 }  // namespace
 
 std::shared_ptr<MemoryResource> RawResource(Device device) {
-  return TheOne<Raw>(device);
+  return ResourceOfDevice<Raw>(device);
 }
 
 absl::StatusOr<std::shared_ptr<MemoryResource>> DriverResource(Device device) {
   DEVRT_RETURN_IF_ERROR(CheckDriver(device));
-  return TheOne<Driver>(device);
+  return ResourceOfDevice<Driver>(device);
 }
 
 absl::StatusOr<std::shared_ptr<MemoryResource>> CallbackResource(
@@ -344,9 +344,9 @@ namespace internal {
 std::shared_ptr<MemoryResource> SourceResource(Device device) {
   switch (CurrentSettings().source) {
     case AllocatorSettings::Source::kDriver:
-      return TheOne<Driver>(device);
+      return ResourceOfDevice<Driver>(device);
     case AllocatorSettings::Source::kRaw:
-      return TheOne<Raw>(device);
+      return ResourceOfDevice<Raw>(device);
     case AllocatorSettings::Source::kCaching:
       break;
   }

@@ -33,36 +33,40 @@ std::string Text(StreamRef stream) {
   return text.str();
 }
 
-MemoryProperties Over(const MemoryResource& upstream, const char* name) {
+MemoryProperties AdaptedProperties(const MemoryResource& upstream,
+                                   const char* name) {
   MemoryProperties p = upstream.properties();
   p.name = absl::StrCat(name, "(", p.name, ")");
   return p;
 }
 
-// Passes every call on.  The properties of a resource do not change.
+// Forwards every call to its upstream.  The properties of a resource do not
+// change.
 template <typename Base>
 class Adaptor : public Base {
  public:
   Adaptor(std::shared_ptr<MemoryResource> upstream, const char* name)
       : Base(upstream->device()),
         upstream_(std::move(upstream)),
-        properties_(Over(*upstream_, name)) {}
+        properties_(AdaptedProperties(*upstream_, name)) {}
 
   MemoryProperties properties() const override { return properties_; }
 
  protected:
   MemoryResource& upstream() const { return *upstream_; }
-  absl::StatusOr<void*> Pass(const MemoryRequest& r) {
+  absl::StatusOr<void*> Forward(const MemoryRequest& r) {
     return upstream_->Allocate(r.stream, r.bytes, r.alignment, r.site);
   }
-  absl::Status Pass(const MemoryReturn& r) {
+  absl::Status Forward(const MemoryReturn& r) {
     return upstream_->Deallocate(r.stream, r.pointer, r.bytes, r.site);
   }
 
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
-    return Pass(r);
+    return Forward(r);
   }
-  absl::Status DoDeallocate(const MemoryReturn& r) override { return Pass(r); }
+  absl::Status DoDeallocate(const MemoryReturn& r) override {
+    return Forward(r);
+  }
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                            CallSite site) override {
     return upstream_->RecordUse(pointer, stream, site);
@@ -82,7 +86,7 @@ class Logging final : public Adaptor<MemoryResource> {
 
  private:
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
-    absl::StatusOr<void*> made = Pass(r);
+    absl::StatusOr<void*> made = Forward(r);
     // Frees the block if the sink ends the thread.
     absl::Cleanup give_back = [&] {
       if (!made.ok()) return;
@@ -94,7 +98,7 @@ class Logging final : public Adaptor<MemoryResource> {
     return made;
   }
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    absl::Status status = Pass(r);
+    absl::Status status = Forward(r);
     Write(absl::StrCat("deallocate ", r.bytes, " bytes at ", Hex(r.pointer),
                        " on ", Text(r.stream), ": ", StatusText(status)));
     return status;
@@ -169,7 +173,7 @@ class Counting final : public Adaptor<StatisticsResource> {
   }
 
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
-    absl::StatusOr<void*> made = Pass(r);
+    absl::StatusOr<void*> made = Forward(r);
     MutexLock lock(&mutex_);
     if (made.ok()) {
       Increase(&allocations_, 1);
@@ -186,7 +190,7 @@ class Counting final : public Adaptor<StatisticsResource> {
       Decrease(&allocations_, 1);
       Decrease(&bytes_, static_cast<int64_t>(r.bytes));
     }
-    return Pass(r);
+    return Forward(r);
   }
 
   mutable Mutex mutex_;
@@ -208,13 +212,13 @@ class Limit final : public Adaptor<MemoryResource> {
     do {
       if (r.bytes > limit_ - used) return Refuse(r, used);
     } while (!used_.compare_exchange_weak(used, used + r.bytes));
-    absl::StatusOr<void*> made = Pass(r);
+    absl::StatusOr<void*> made = Forward(r);
     if (!made.ok()) used_.fetch_sub(r.bytes);
     return made;
   }
   // Subtract behind the free, so that the limit is never exceeded.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    absl::Status status = Pass(r);
+    absl::Status status = Forward(r);
     used_.fetch_sub(r.bytes);
     return status;
   }
@@ -245,7 +249,7 @@ class Failing final : public Adaptor<MemoryResource> {
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
     const uint64_t number = 1 + count_.fetch_add(1);
     const char* why = Reason(number, r.bytes);
-    if (why == nullptr) return Pass(r);
+    if (why == nullptr) return Forward(r);
     const std::string text =
         absl::StrCat("Allocation ", number, " of resource \"", properties_.name,
                      "\" fails because it was told to (", why, ").");
@@ -297,7 +301,7 @@ class ThreadSafe final : public Adaptor<MemoryResource> {
 
  private:
   template <typename F>
-  std::invoke_result_t<F> Alone(F f) DEVRT_EXCLUDES(mutex_) {
+  std::invoke_result_t<F> WithLock(F f) DEVRT_EXCLUDES(mutex_) {
     const std::thread::id self = std::this_thread::get_id();
     // Only this thread stores its own id there.
     if (!locks_ || inside_.load(std::memory_order_relaxed) == self) return f();
@@ -310,17 +314,18 @@ class ThreadSafe final : public Adaptor<MemoryResource> {
   }
 
   absl::StatusOr<void*> DoAllocate(const MemoryRequest& r) override {
-    return Alone([&] { return Pass(r); });
+    return WithLock([&] { return Forward(r); });
   }
   absl::Status DoDeallocate(const MemoryReturn& r) override {
-    return Alone([&] { return Pass(r); });
+    return WithLock([&] { return Forward(r); });
   }
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                            CallSite site) override {
-    return Alone([&] { return upstream().RecordUse(pointer, stream, site); });
+    return WithLock(
+        [&] { return upstream().RecordUse(pointer, stream, site); });
   }
   absl::Status DoTrim() override {
-    return Alone([&] { return upstream().Trim(); });
+    return WithLock([&] { return upstream().Trim(); });
   }
 
   const bool locks_;

@@ -9,7 +9,7 @@
 #include "memory/device/address_map.h"
 #include "memory/device/device_allocator.h"
 #include "memory/device/use_notes.h"
-#include "memory/resource/owners.h"
+#include "memory/resource/block_owners.h"
 #include "runtime/common/text.h"
 #include "runtime/raw_memory/blocks.h"
 #include "runtime/registry/process_state.h"

@@ -104,7 +104,7 @@ TEST_F(MemoryRoom, WhatThisThreadSettlesIsNotWaitedFor) {
 
 TEST(MemoryInFlight, ThisThreadsOwnAreNotWaitedFor) {
   internal::MemoryInFlight in_flight;
-  const internal::MemoryInFlight::Seen before = in_flight.See();
+  const internal::MemoryInFlight::Ended before = in_flight.CountEnded();
   const internal::MemoryInFlight::Scope own(&in_flight);
   EXPECT_FALSE(in_flight.HaveEnded(before));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners: which resource must free a block.  A block of a caching allocator is
-// found by its address (AddressMap); it is here only while another resource
-// stands in front of it.  Blocks of all other resources are here.
+// BlockOwners: which resource must free a block.  A block of a caching
+// allocator is found by its address (AddressMap); it is here only while another
+// resource stands in front of it.  Blocks of all other resources are here.
 //
 // Resources stand in front of each other: a block of a program is a block of an
 // adaptor, within a block that the adaptor holds of its upstream, and so on.
@@ -20,8 +20,8 @@
 // Locks: `mutex_`, a leaf.  A resource is released without the lock, because
 // its destructor may run code of the program.
 
-#ifndef DEVRT_MEMORY_RESOURCE_OWNERS_H_
-#define DEVRT_MEMORY_RESOURCE_OWNERS_H_
+#ifndef DEVRT_MEMORY_RESOURCE_BLOCK_OWNERS_H_
+#define DEVRT_MEMORY_RESOURCE_BLOCK_OWNERS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -66,9 +66,9 @@ struct OwnedBlock {
   uint64_t id = 0;       // never reused
 };
 
-class Owners {
+class BlockOwners {
  public:
-  static Owners& Get();
+  static BlockOwners& Get();
 
   // Adds a block.  If it overlaps a block that it may not overlap, adds nothing
   // and returns that block.
@@ -108,4 +108,4 @@ std::optional<absl::Status> RecordOwnedUse(const void* pointer,
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_RESOURCE_OWNERS_H_
+#endif  // DEVRT_MEMORY_RESOURCE_BLOCK_OWNERS_H_

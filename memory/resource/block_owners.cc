@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "memory/resource/owners.h"
+#include "memory/resource/block_owners.h"
 
 #include <algorithm>
 #include <iterator>
@@ -63,12 +63,12 @@ absl::Status HeldError(const char* call, const void* pointer,
 
 }  // namespace
 
-Owners& Owners::Get() {
-  static Owners* const owners = new Owners;
+BlockOwners& BlockOwners::Get() {
+  static BlockOwners* const owners = new BlockOwners;
   return *owners;
 }
 
-std::optional<OwnedBlock> Owners::Add(OwnedBlock block) {
+std::optional<OwnedBlock> BlockOwners::Add(OwnedBlock block) {
   MutexLock lock(&mutex_);
   size_t depth = 0;
   for (size_t i = 0; i < levels_.size(); ++i) {
@@ -90,7 +90,7 @@ std::optional<OwnedBlock> Owners::Add(OwnedBlock block) {
   return std::nullopt;
 }
 
-bool Owners::Remove(const OwnedBlock& block) {
+bool BlockOwners::Remove(const OwnedBlock& block) {
   std::optional<OwnedBlock> taken;  // released after the lock
   MutexLock lock(&mutex_);
   for (Level& level : levels_) {
@@ -104,7 +104,7 @@ bool Owners::Remove(const OwnedBlock& block) {
   return false;
 }
 
-std::vector<OwnedBlock> Owners::FindAt(const void* pointer) const {
+std::vector<OwnedBlock> BlockOwners::FindAt(const void* pointer) const {
   std::vector<OwnedBlock> found;
   MutexLock lock(&mutex_);
   for (const Level& level : levels_) {
@@ -115,7 +115,7 @@ std::vector<OwnedBlock> Owners::FindAt(const void* pointer) const {
   return found;
 }
 
-std::vector<OwnedBlock> Owners::FindAround(const void* pointer) const {
+std::vector<OwnedBlock> BlockOwners::FindAround(const void* pointer) const {
   std::vector<OwnedBlock> found;
   std::vector<OwnedBlock> ending;
   const uintptr_t address = AddressOf(pointer);
@@ -132,7 +132,7 @@ std::vector<OwnedBlock> Owners::FindAround(const void* pointer) const {
 
 std::optional<absl::Status> FreeOwned(void* pointer, const StreamRef* stream,
                                       CallSite site) {
-  const std::vector<OwnedBlock> blocks = Owners::Get().FindAt(pointer);
+  const std::vector<OwnedBlock> blocks = BlockOwners::Get().FindAt(pointer);
   if (blocks.empty()) return std::nullopt;
   const OwnedBlock* block = OfProgram(blocks);
   if (block == nullptr) return HeldError("FreeMemory", pointer, blocks.front());
@@ -143,7 +143,7 @@ std::optional<absl::Status> FreeOwned(void* pointer, const StreamRef* stream,
 
 std::optional<absl::Status> RecordOwnedUse(const void* pointer,
                                            StreamRef stream, CallSite site) {
-  const std::vector<OwnedBlock> blocks = Owners::Get().FindAround(pointer);
+  const std::vector<OwnedBlock> blocks = BlockOwners::Get().FindAround(pointer);
   if (blocks.empty()) return std::nullopt;
   const OwnedBlock* block = OfProgram(blocks);
   if (block == nullptr) {
