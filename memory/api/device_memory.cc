@@ -15,7 +15,6 @@
 #include "memory/device/use_notes.h"
 #include "memory/resource/block_owners.h"
 #include "memory/resource/chosen_resource.h"
-#include "runtime/internal/refused_call.h"
 #include "runtime/raw_memory/blocks.h"
 #include "runtime/raw_memory/out_of_memory.h"
 #include "runtime/registry/process_state.h"
