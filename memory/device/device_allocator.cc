@@ -73,11 +73,12 @@ absl::Status NothingCachedError(const MemoryRequest& request,
 absl::StatusOr<bool> IsInCapture(StreamRef stream) {
   const StreamRecord* const record = stream.record();
   DeviceRecord* const device = record->device;
-  if (DeviceStreams::Of(device)->capture.table == nullptr) return false;
+  const auto& capture = DeviceStreams::Of(device)->capture;
+  if (capture.table == nullptr) return false;
   const devrt_stream handle = record->handle.load(std::memory_order_acquire);
   // A default stream that was never used has no native handle.
   if (handle == nullptr || !IsOpen(device)) return false;
-  return IsStreamCapturing(device, handle);
+  return IsStreamCapturing(device, capture, handle);
 }
 
 }  // namespace
