@@ -5,7 +5,8 @@
 usage: scripts/evidence.py --out FOLDER [--results FOLDER]
 
 Reads docs/evidence/results/*.json, which scripts/gpu-check --result writes, and
-writes into FOLDER a page of hardware, a page of benchmarks, and a picture of ratios.
+writes into FOLDER a page of hardware, a page of benchmarks, and a picture of ratios
+for each topic that has peers.
 The first page shows the newest result of each part; an older one stays if no newer run
 had as many GPUs, or if the newer ran only a piece of the part.  What no file shows has
 never run.  The second page shows the newest figure of each row; a row that lacks a
@@ -58,8 +59,31 @@ PARTS = {
              "layers_bench": "layers runtime", "memory_bench": f"memory {MTIA}",
              "pinned_bench": f"memory {MTIA}", "traces_bench": f"memory {MTIA}"},
 }
+# What limits devrt's figure and is no other way to do the work, so no peer.
+BOUNDS = {"driver's copy"}
+# Why a row misses its bar, where this is known.
+EMPTY_LAUNCH = "the driver's launch of an empty kernel takes longer than the bar"
+RECORD_ON_HIP = "HIP wants the stream's device current, and an event with no pending record"
+REASONS = {
+    ("Arrays, the host's time", "add, 1024 elements, into an array"): EMPTY_LAUNCH,
+    ("Arrays, the host's time", "add, 1024 elements, a new array"): EMPTY_LAUNCH,
+    ("Calls on cuda", "current device"): "each call asks the driver",
+    ("hip beside cuda, on CUDA's driver", "event record"): RECORD_ON_HIP,
+    ("hip beside cuda, on CUDA's driver", "event create + record + destroy"):
+        RECORD_ON_HIP,
+}
+ONE_LOOP = (
+    "512 B, 1 MiB and mixed sizes are measured twice, under Allocators by `memory_bench` "
+    "and under Stream-ordered memory by `async_alloc_bench`. Both programs run one loop, "
+    "which takes blocks of devrt's cache and frees them. The first counts the "
+    "processor's time, the second the wall clock. This does not explain how far the two "
+    "figures of one run differ; the reason is not known.")
+NOTES = {"Allocators": ONE_LOOP, "Stream-ordered memory": ONE_LOOP}
 # Who makes the GPUs that a backend is for.
 MAKERS = {"cuda": "NVIDIA", "hip": "AMD"}
+# What ran instead, where no GPU of the maker ran a backend.
+INSTEAD = {"hip": "These parts ran over `hip_on_cuda`, a library that forwards HIP to "
+                  "CUDA's driver: [what that shows](hip.md)."}
 HIP_BUILD = ROOT / "backends/hip/meson.build"  # names the architectures of its images
 
 
@@ -82,6 +106,10 @@ class Run:
     def at(self):
         commit = f"`{self.commit[:8]}`" if self.commit else "not recorded"
         return commit + ", changed" * self.data.get("dirty", False)
+
+    @property
+    def quick(self):
+        return ", `--quick`" if self.data.get("quick") else ""
 
     @property
     def where(self):
@@ -160,6 +188,10 @@ def table(header, rows):
 # ---- What holds -------------------------------------------------------------
 
 
+def of_maker(run, maker):
+    return any(name.startswith(maker) for name in run.gpus)
+
+
 def part_row(run, name, folders):
     part = run.data["parts"][name]
     outcome = "**failed**" if part["outcome"] == "failed" else part["outcome"]
@@ -203,6 +235,9 @@ def backend_section(runs, backend):
              for run in results_of(runs, name)]
     yield f"## {backend}\n"
     yield what_holds(parts, backend) + "\n"
+    maker = MAKERS.get(backend)
+    if parts and maker and not any(of_maker(run, maker) for run, _, _ in parts):
+        yield f"**No GPU of {maker}'s ran them.** {INSTEAD.get(backend, '')}".strip() + "\n"
     yield from table(["Part", "Outcome", "Passed", "Failed", "Skipped", "Age",
                       "Commit", "Machine", "Changed since, in its folders"],
                      [part_row(*of) for of in parts])
@@ -219,14 +254,21 @@ def machines(runs):
                  machine.get("system", ""),
                  *(f"{name} {version}" for name, version in
                    machine.get("libraries", {}).items())]
-        quick = ", `--quick`" if run.data.get("quick") else ""
-        yield (f"- {run.date}, {run.at}{quick}: "
+        yield (f"- {run.date}, {run.at}{run.quick}: "
                f"{', '.join(fact for fact in facts if fact)}.")
     yield ""
 
 
 def listed(names):
     return ", ".join(sorted(set(names)))
+
+
+def short_name(text):
+    """Returns the name of a system with its release, such as Debian 12 or Ubuntu 24.04,
+    or the name of a processor.
+    """
+    system = re.match(r"(Debian|Ubuntu)\D* (\d+(?:\.\d+)?)", text)
+    return f"{system[1]} {system[2]}" if system else re.split(r",| \(", text)[0]
 
 
 def never(runs):
@@ -239,9 +281,9 @@ def never(runs):
         yield from (f"- The part `{name}` of `{backend}`."
                     for name in parts if name not in ran)
     for backend, maker in MAKERS.items():
-        if not any(name.startswith(maker) for run in runs for name in run.gpus):
-            yield (f"- The backend `{backend}` on a GPU of {maker}'s. [What ran instead]"
-                   f"(../how-to/hardware.md#{backend}).")
+        if not any(of_maker(run, maker) for run in runs):
+            yield f"- The backend `{backend}` on a GPU of {maker}'s." + (
+                " [What ran instead](hip.md)." if backend == "hip" else "")
     architectures = {of for machine in machines
                      for of in machine.get("architectures", [])}
     if architectures:
@@ -251,7 +293,7 @@ def never(runs):
         yield f"- Images of `hip` for {listed(images - architectures)}."
     yield f"- More GPUs in one run than {max([len(run.gpus) for run in runs] or [0])}."
     for key, what in {"system": "operating system", "processor": "processor"}.items():
-        named = listed(re.split(",| \\(", machine[key])[0] for machine in machines
+        named = listed(short_name(machine[key]) for machine in machines
                        if machine.get(key))
         if named:
             yield f"- Another {what} than {named}."
@@ -277,6 +319,15 @@ def hardware_page(runs):
 # ---- Benchmarks -------------------------------------------------------------
 
 
+def without_bounds(row):
+    """Returns the row with a ratio that leaves bounds out."""
+    peers = {name: of for name, of in row.get("peers", {}).items()
+             if name not in BOUNDS}
+    ratio = result.ratio_of(row["unit"], row["devrt"], peers)
+    kept = {key: value for key, value in row.items() if key != "ratio"}
+    return kept if ratio is None else {**kept, "ratio": ratio}
+
+
 def newest_rows(runs):
     """Returns {topic: {(name of the row, its peers): (row, run)}}."""
     topics = {}
@@ -288,7 +339,7 @@ def newest_rows(runs):
                 for name, peers in [*found]:
                     if name == key[0] and peers < key[1]:
                         del found[name, peers]
-                found[key] = (row, run)
+                found[key] = (without_bounds(row), run)
     return dict(sorted(topics.items()))
 
 
@@ -301,10 +352,63 @@ def bars(row):
                      for text, met in row.get("bars", {}).items())
 
 
+def missed(row):
+    return [text for text, met in row.get("bars", {}).items() if not met]
+
+
+def reason(topic, row):
+    """Returns why a row misses its bar, or None where this is not known."""
+    driver = row.get("peers", {}).get("driver")
+    limits = [float(text[:-3]) for text in missed(row)
+              if re.fullmatch(r"[\d.]+ ns", text)]
+    if driver and limits and row["devrt"] >= driver >= min(limits):
+        return "the driver alone takes as long as the bar"
+    return REASONS.get((topic, row["row"]))
+
+
+def reasons(topic, rows):
+    """Returns the known reasons of the rows that miss a bar, with their rows."""
+    by_reason = {}
+    for row in rows:
+        by_reason.setdefault(reason(topic, row), []).append(row["row"])
+    unknown = by_reason.pop(None, [])
+    told = [f"{'; '.join(names)}: {text}" for text, names in by_reason.items()]
+    rest = "The others: not known" if told else "Not known"
+    return ". ".join([*told, *([rest] if unknown else [])])
+
+
+def bars_table(topics):
+    """Yields how many bars are missed, in all and by topic."""
+    rows, total, total_missed = [], 0, 0
+    for topic, found in topics.items():
+        count = sum(len(row.get("bars", {})) for row, _ in found.values())
+        missing = [row for row, _ in found.values() if missed(row)]
+        count_missed = sum(len(missed(row)) for row in missing)
+        total, total_missed = total + count, total_missed + count_missed
+        if count:
+            rows.append((topic, count, count_missed, reasons(topic, missing)))
+    yield (f"**{total_missed} of {total} bars are missed.** A bar is a limit that a figure "
+           "should keep, on a machine with nothing else to do. "
+           "[bench/README.md](../../bench/README.md) says how a figure is made.\n")
+    yield from table(["Topic", "Bars", "Missed", "Why, by row"], rows)
+
+
+def picture_name(topic):
+    return f"ratios-{re.sub('[^a-z0-9]+', '-', topic.lower()).strip('-')}.svg"
+
+
+def pictures(topics):
+    """Returns {name of the file: picture} of the topics that have peers."""
+    drawn = {topic: [row for row, _ in found.values() if "ratio" in row]
+             for topic, found in topics.items()}
+    return {picture_name(topic): ratio_chart.chart(topic, rows)
+            for topic, rows in drawn.items() if rows}
+
+
 def topic_section(topic, found):
     peers = list(dict.fromkeys(
         peer for row, _ in found.values() for peer in row.get("peers", {})))
-    runs = dict.fromkeys(f"{run.age}, {run.at}, {run.where}"
+    runs = dict.fromkeys(f"{run.age}, {run.at}{run.quick}, {run.where}"
                          for _, run in found.values())
     rows = [(row["row"], figure(row, row["devrt"]),
              *(figure(row, row.get("peers", {}).get(peer)) for peer in peers),
@@ -312,20 +416,32 @@ def topic_section(topic, found):
              "" if len(runs) == 1 else f"{run.at}, {run.where}")
             for row, run in found.values()]
     header, *rows = without_empty_columns(
-        ["Row", "devrt", *peers, "Ratio", "Bar", "Run"], rows)
-    return [f"## {topic}\n", f"Run: {'; '.join(runs)}.\n", *table(header, rows)]
+        ["Row", "devrt", *(f"{peer} (a bound)" if peer in BOUNDS else peer
+                           for peer in peers), "Ratio", "Bar", "Run"], rows)
+    picture = [f"![Times better than the best of the others]({picture_name(topic)})\n"
+               ] if "Ratio" in header else []
+    note = [f"{NOTES[topic]}\n"] if topic in NOTES else []
+    return [f"## {topic}\n", f"Run: {'; '.join(runs)}.\n", *picture,
+            *table(header, rows), *note]
 
 
 def benchmarks_page(topics):
     lines = [
         "# Benchmarks\n", MADE + "\n",
         "This page has the newest figure of each benchmark, beside other libraries "
-        "that were measured in the same run. Each figure is a median.\n",
-        "The ratio is devrt's figure divided by the best of the others'. For times and "
-        "memory (ns, MiB) a ratio below 1 is good; for speeds (GB/s, %, x) one above 1. "
-        "Ratios can be compared between machines, absolute figures cannot.\n",
-        "![How many times better devrt is than the best of the others, by row]"
-        "(ratios.svg)\n"]
+        "that were measured in the same run. It is for readers who want to know what a "
+        "call costs, and which limits devrt misses.\n",
+        *bars_table(topics),
+        "Each figure is a median. A run with `--quick` takes it of 3 repetitions of 0.02 s "
+        "instead of 7 of 0.1 s, and in Python of 5 rounds instead of 15. Such a run is "
+        "marked above its table.\n",
+        "The ratio in a table is devrt's figure divided by the best of the others', "
+        "without those that are a bound. For times and memory (ns, MiB) a ratio below 1 "
+        "is good; for speeds (GB/s, %, x) one above 1. Ratios can be compared between "
+        "machines, absolute figures cannot.\n",
+        "A picture shows instead how many times better devrt is, on a logarithmic scale: "
+        "a time with the ratio 0.25 is 4 times better. A bar to the right is better, one "
+        "to the left worse.\n"]
     for topic, found in topics.items():
         lines += topic_section(topic, found)
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -346,7 +462,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for name, text in {"hardware.md": hardware_page(runs),
                        "benchmarks.md": benchmarks_page(topics),
-                       "ratios.svg": ratio_chart.chart(topics)}.items():
+                       **pictures(topics)}.items():
         (args.out / name).write_text(text, encoding="utf-8")
     return 0
 

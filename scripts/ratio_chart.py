@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws benchmarks beside others as an SVG bar chart.
+"""Draws the benchmarks of a topic beside others as an SVG bar chart.
 
 A bar to the right says how many times better devrt is than the best of the others, a
 bar to the left how many times worse.  The scale is logarithmic.
@@ -14,7 +14,6 @@ LOWER_IS_BETTER = {"ns", "MiB"}
 # The colours follow the reader's scheme, also where the page shows the file as an image.
 STYLE = """
   text { font: 12px sans-serif; fill: #222; }
-  .topic { font-weight: bold; }
   .label { text-anchor: end; }
   .better { fill: #2a7f62; }
   .worse { fill: #c4572e; }
@@ -45,24 +44,19 @@ def bar(row, y):
     yield f'<text x="{max(LEFT, x + length) + 6:.0f}" y="{y}">{times:.3g}</text>'
 
 
-def chart(topics):
-    """Returns the picture of {topic: {name: (row, run)}}; rows without peers are left
-    out.
-    """
-    shapes, y = [], LINE
-    for topic, found in topics.items():
-        rows = [row for row, _ in found.values() if "ratio" in row]
-        if not rows:
-            continue
-        y += LINE // 2
-        shapes.append(f'<text class="topic" x="8" y="{y}">{html.escape(topic)}</text>')
-        for row in rows:
-            y += LINE
-            shapes += bar(row, y)
+def chart(topic, rows):
+    """Returns the picture of a topic's rows, which all have a ratio."""
+    y = LINE
+    shapes = [f'<text x="8" y="{y}">Times better than the best of the others, '
+              "logarithmic scale</text>"]
+    for row in rows:
         y += LINE
-    axis = f'<line x1="{LEFT}" x2="{LEFT}" y1="0" y2="{y}"/>'
+        shapes += bar(row, y)
+    height = y + LINE // 2
+    axis = f'<line x1="{LEFT}" x2="{LEFT}" y1="{LINE + 5}" y2="{height}"/>'
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" '
-        f'width="{WIDTH}" height="{y}" role="img">',
-        "<title>How many times better devrt is than the best of the others</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img">',
+        f"<title>{html.escape(topic)}: how many times better devrt is than the best of "
+        "the others</title>",
         f"<style>{STYLE}</style>", axis, *shapes, "</svg>"]) + "\n"

@@ -30,6 +30,12 @@ def passed(count=1, **more):
     return {"outcome": "passed", "passed": count, **more}
 
 
+def headings(text):
+    """Returns the anchors of a page's headings."""
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"(?m)^#+ (.+)$", text)]
+
+
 class Evidence(unittest.TestCase):
 
     def setUp(self):
@@ -92,6 +98,24 @@ class KeptResults(Evidence):
         shown |= {run.name for topic in evidence.newest_rows(runs).values()
                   for _, run in topic.values()}
         self.assertEqual({run.name for run in runs} - shown, set())
+
+    def test_links_lead_to_files_and_headings(self):
+        pages = self.make(evidence.RESULTS)[2]
+        for name, text in pages.items():
+            for target in re.findall(r"\]\(([^)\s]+)\)", text):
+                path, _, heading = target.partition("#")
+                with self.subTest(f"{name} links to {target}"):
+                    found = text if not path else pages.get(path) or (
+                        ROOT / "docs/evidence" / path).read_text(encoding="utf-8")
+                    self.assertIn(heading, ["", *headings(found)])
+
+    def test_readme_counts_the_bars_of_cuda(self):
+        topics = evidence.newest_rows(evidence.load(evidence.RESULTS))
+        bars = [met for topic, found in topics.items() if "hip" not in topic
+                for row, run in found.values() if run.gpus
+                for met in row.get("bars", {}).values()]
+        self.assertIn(f"{bars.count(False)} of {len(bars)} benchmark bars missed",
+                      (ROOT / "README.md").read_text(encoding="utf-8"))
 
     def test_pages_can_be_read(self):
         for name, text in self.make(evidence.RESULTS)[2].items():
@@ -206,9 +230,27 @@ class Choice(Evidence):
             self.assertNotIn(text, never)
         for text in ["`cuda` on a GPU of NVIDIA's", "architecture than gfx90a.",
                      "Images of `hip` for gfx1010, ", "More GPUs in one run than 4.",
-                     "operating system than Debian GNU/Linux 12.",
+                     "operating system than Debian 12.",
                      "processor than AMD EPYC."]:
             self.assertIn(text, never)
+
+    def test_a_system_is_named_once(self):
+        for name, system in {"a": "Ubuntu 24.04", "b": "Ubuntu 24.04.3 LTS, Linux 6.18",
+                             "c": "Debian 12",
+                             "d": "Debian GNU/Linux 12 (bookworm), Linux 6.1"}.items():
+            run = run_of({"soak": passed()})
+            run["machine"]["system"] = system
+            self.write(**{name: run})
+        self.assertIn("operating system than Debian 12, Ubuntu 24.04.\n", self.never())
+
+    def test_hip_without_a_gpu_of_its_maker(self):
+        run = run_of({"hip_costs": passed()})
+        self.write(a=run)
+        said = "**No GPU of AMD's ran them.** These parts ran over `hip_on_cuda`"
+        self.assertIn(said, self.make()[2]["hardware.md"])
+        run["machine"]["gpus"] = ["AMD Instinct"]
+        self.write(a=run)
+        self.assertNotIn(said, self.make()[2]["hardware.md"])
 
     def test_a_commit_that_git_does_not_know(self):
         self.write(a=run_of({"soak": passed()}, commit="f" * 40))
@@ -256,12 +298,46 @@ class Benchmarks(Evidence):
         self.assertIn("| one | 1,234 GB/s | 400 GB/s | 500 GB/s | 2.47 | "
                       "1 x, 2000 **missed** |", self.page())
 
+    def test_missed_bars_are_counted_with_their_reasons(self):
+        rows = [result.bench_row("Calls", "met", "ns", 5, {}, {"9 ns": True}),
+                result.bench_row("Calls", "slow", "ns", 11, {}, {"9 ns": False}),
+                result.bench_row("Calls", "bound", "ns", 11, {"driver": 10},
+                                 {"9 ns": False, "0.2 of x": False}),
+                result.bench_row("Calls on cuda", "current device", "ns", 11, {},
+                                 {"9 ns": False})]
+        self.write(a={**run_of({"benchmarks": passed(rows=rows)}), "quick": True})
+        page = self.page()
+        for text in ["**4 of 5 bars are missed.**",
+                     "| Calls | 4 | 3 | bound: the driver alone takes as long as the "
+                     "bar. The others: not known |",
+                     "| Calls on cuda | 1 | 1 | current device: each call asks",
+                     "`0123abc`, `--quick`, 1 x GPU A.\n"]:
+            self.assertIn(text, page)
+
+    def test_reasons_and_notes_are_of_rows_that_exist(self):
+        topics = evidence.newest_rows(evidence.load(evidence.RESULTS))
+        for topic, name in evidence.REASONS:
+            self.assertIn(name, {row["row"] for row, _ in topics[topic].values()})
+        self.assertLessEqual(set(evidence.NOTES), set(topics))
+
+    def test_a_bound_is_no_peer(self):
+        rows = [result.bench_row("Arrays", "cast", "GB/s", 20,
+                                 {"a": 10, "driver's copy": 40}),
+                result.bench_row("Arrays", "fill", "GB/s", 20, {"driver's copy": 40})]
+        self.write(a=run_of({"benchmarks": passed(rows=rows)}))
+        page = self.page()
+        self.assertIn("| Row | devrt | a | driver's copy (a bound) | Ratio |", page)
+        self.assertIn("| cast | 20 GB/s | 10 GB/s | 40 GB/s | 2 |", page)
+        self.assertIn("| fill | 20 GB/s |  | 40 GB/s |  |", page)
+
     def test_the_picture(self):
         rows = [result.bench_row("Calls", "a & b", "ns", 5, {"a": 20}),
                 result.bench_row("Calls", "slow", "GB/s", 5, {"a": 20}),
                 result.bench_row("Calls", "alone", "ns", 5)]
         self.write(a=run_of({"benchmarks": passed(rows=rows)}))
-        picture = self.make()[2]["ratios.svg"]
+        pages = self.make()[2]
+        self.assertIn("](ratios-calls.svg)", pages["benchmarks.md"])
+        picture = pages["ratios-calls.svg"]
         self.assertIn(">a &amp; b</text>", picture)
         self.assertEqual(re.findall(r'rect class="(\w+)"', picture),
                          ["better", "worse"])
