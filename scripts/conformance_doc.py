@@ -28,19 +28,22 @@ BROAD_GROUPS = {"random"}
 
 
 def items_of_semantics():
-  """Returns {item: title} of section 1, without items tagged L."""
-  found = {}
-  later, item, title = False, None, ""
+  """Returns {item: title} of section 1, and the items tagged L: they hold only with
+  ASYNC_ALLOC or devrt.capture/0, and need no test."""
+  found, limited = {}, set()
+  all_limited, item, title = False, None, ""
   for line in SEMANTICS.read_text(encoding="utf-8").splitlines():
     heading = re.match(r"#### (C\d+) (.+)", line)
     kind = re.match(r"Kind ([A-Z, ]+)\.", line)
     if heading:
       item, title = heading.groups()
     elif line.startswith("#"):
-      later, item = "(all L)" in line, None
-    elif item and kind and not later and "L" not in kind[1].split(", "):
+      all_limited, item = "(all L)" in line, None
+    elif item and kind:
       found[item] = title
-  return found
+      if all_limited or "L" in kind[1].split(", "):
+        limited.add(item)
+  return found, limited
 
 
 def listed_tests(devrt):
@@ -56,12 +59,13 @@ def number(item):
 
 def missing_items(tests):
   shown = {item for test in tests for item in test["items"]}
-  return [item for item in items_of_semantics() if item not in shown]
+  titles, limited = items_of_semantics()
+  return [item for item in titles if item not in shown | limited]
 
 
 def item_rows(tests):
   """Returns the rows of the table of items."""
-  titles = items_of_semantics()
+  titles, limited = items_of_semantics()
   by_item = {item: [] for item in titles}
   for test in tests:
     for item in test["items"] or ["-"]:
@@ -69,7 +73,8 @@ def item_rows(tests):
   rows = []
   for item in sorted(by_item, key=lambda i: (i == "-", number(i))):
     narrow = [t for t in by_item[item] if t["group"] not in BROAD_GROUPS]
-    names = [f"`{test['name']}`" for test in narrow or by_item[item]] or ["**none**"]
+    names = [f"`{test['name']}`" for test in narrow or by_item[item]] or (
+        ["none: the tag L requires no test"] if item in limited else ["**none**"])
     head = f"**{item}** {titles.get(item, '')}".strip() if item != "-" else (
         "no item: the ABI and its extensions")
     rows += [f"| {head} | {names[0]} |", *(f"|  | {name} |" for name in names[1:])]
