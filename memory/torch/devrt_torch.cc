@@ -6,7 +6,8 @@
 //       "libdevrt_torch.so", "devrt_torch_alloc", "devrt_torch_free")
 //   a.allocator().set_record_stream_fn(address of devrt_torch_record_stream)
 //
-// and so on for each function below (docs/how-to/install.md has the table).
+// and so on for each function below; docs/how-to/pytorch-allocator.md has the
+// table.
 //
 // PyTorch does not check an allocator that replaces its own for a null pointer,
 // so devrt_torch_alloc throws.  It is the only place where an exception leaves

@@ -61,7 +61,7 @@ class Evidence(unittest.TestCase):
             for path in out.glob("*")}
 
     def rows(self, part):
-        """Returns the rows of a part in hardware.md, as lists of cells."""
+        """Returns the rows of a part on the page of results, as lists of cells."""
         code, error, pages = self.make()
         self.assertEqual(code, 0, error)
         return [[cell.strip() for cell in line.split("|")[1:-1]]

@@ -21,9 +21,9 @@ import sys
 # The pages that tests/install follows.
 PAGES = [
     "docs/how-to/layers.md",
-    "docs/how-to/writing-a-backend.md",
     "docs/tutorials/0-first-program.md",
     "docs/tutorials/5-write-a-backend.md",
+    "docs/tutorials/6-finish-a-backend.md",
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r'// ([\w.]+\.\w+)(?:, instead of "(.*)":)?\n')

@@ -26,7 +26,7 @@ BUILD = pathlib.Path(os.environ.get("DEVRT_BUILD", ROOT / "build"))
 DESKTOP, PHONE = (1280, 900), (390, 844)
 # Pages of each kind, the longest tables and the longest signatures among them.
 PAGES = """
-docs/index docs/tutorials/1-first-steps docs/how-to/writing-a-backend
+docs/index docs/tutorials/1-first-steps docs/tutorials/6-finish-a-backend
 docs/concepts/architecture docs/reference/semantics docs/reference/python-api/devrt
 docs/reference/cpp/arrays_array_h docs/reference/c/backends_abi_devrt_plugin_h
 docs/reference/command-help docs/evidence/interop docs/decisions/README

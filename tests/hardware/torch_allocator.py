@@ -17,7 +17,7 @@ NOTHING_THERE = 77
 MIB = 1 << 20
 
 
-# What sets each function, and devrt's: docs/how-to/install.md.
+# What sets each function, and devrt's: docs/how-to/pytorch-allocator.md.
 FUNCTIONS = {
     "set_record_stream_fn": "devrt_torch_record_stream",
     "set_reset_fn": "devrt_torch_empty_cache",
@@ -316,7 +316,7 @@ def mem_pool_needs_pytorchs_own(scene):
     except RuntimeError as error:
         assert "createOrIncrefPool" in str(error), error
     else:
-        raise AssertionError("docs/how-to/install.md says that PyTorch refuses this")
+        raise AssertionError("docs/how-to/pytorch-allocator.md says that PyTorch refuses this")
 
 
 def capture(scene):

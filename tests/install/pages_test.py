@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages followed to the letter with an installed tree: docs/how-to/layers.md, the tutorials
-in C++, and docs/how-to/writing-a-backend.md in the folder that a tutorial leaves. Then the
-program of the first tutorial on the backend that comes of it."""
+"""Pages followed to the letter with an installed tree: docs/how-to/layers.md and the tutorials
+in C++, the sixth in the folder that the fifth leaves. Then the program of the first tutorial
+on the backend that comes of it."""
 
 import json
 import shlex
@@ -40,7 +40,7 @@ class FollowedPages(InstallTest):
         self.follow_files(ROOT / "docs/tutorials/0-first-program.md")
 
     def test_writing_a_backend_then_a_program(self):
-        work = self.follow("5-write-a-backend.md", "writing-a-backend.md")
+        work = self.follow("5-write-a-backend.md", "6-finish-a-backend.md")
 
         report = json.loads(self.run_command("devrt", "list", "--json"))
         backends = {b["name"]: b for b in report["backends"]}
