@@ -132,7 +132,7 @@ def test_pictures_are_what_the_pages_draw():
             f"FOLDER by {RUNNER.relative_to(ROOT)} docs/tutorials/PAGE.md FOLDER")
 
 
-def test_picture_of_the_front_page_is_what_the_demo_draws(tmp_path):
+def test_pictures_of_the_front_page_are_what_the_demo_draws(tmp_path):
     if "DEVRT_TOOL" not in os.environ:
         pytest.skip("needs the command devrt")
     environment = {k: v for k, v in os.environ.items() if k != "DEVRT_MTIA"}
@@ -141,6 +141,11 @@ def test_picture_of_the_front_page_is_what_the_demo_draws(tmp_path):
     kept = (ROOT / "docs/pictures/demo.svg").read_text(encoding="utf-8")
     assert kept == (tmp_path / "demo.svg").read_text(encoding="utf-8"), (
         "build/tools/devrt demo --svg=docs/pictures/demo.svg draws the new picture")
+    small = subprocess.run(
+        [sys.executable, ROOT / "scripts/front_picture.py", os.environ["DEVRT_TOOL"]],
+        env=environment, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert (ROOT / "docs/pictures/front.svg").read_text(encoding="utf-8") == small, (
+        "scripts/front_picture.py build/tools/devrt > docs/pictures/front.svg draws it")
 
 
 def typed(source):
