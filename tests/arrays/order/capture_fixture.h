@@ -157,13 +157,16 @@ class CapturesTest : public ArraysTest {
     SetTable(nullptr);
   }
 
-  // With memory in the stream's cache: the allocator is not told here.
+  // With memory in the stream's cache.
   void Begin(StreamRef stream) {
-    {
-      const StreamGuard on(stream);
-      NewArray(stream.device());
-    }
+    Warm(stream);
     BeginBare(stream);
+  }
+  // Puts memory into the cache of `stream`, because a capture gets none from
+  // the driver.
+  static void Warm(StreamRef stream) {
+    const StreamGuard on(stream);
+    NewArray(stream.device());
   }
   void BeginBare(StreamRef stream) {
     captures_.Begin(Handle(stream));

@@ -99,6 +99,7 @@ TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
 TEST_F(CapturesTest, UsesOfOneCaptureBecomeEdges) {
   Stream a = NewStream();
   Stream b = NewStream();
+  Warm(b);
   Begin(a);
   std::optional<Array> x;
   {
