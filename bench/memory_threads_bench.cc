@@ -21,7 +21,7 @@ void Measure(benchmark::State& state, Body* body) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 
-// The same sizes everywhere.
+// All threads use blocks of one size.
 void PairThreads(benchmark::State& state) {
   const devrt::Stream s =
       bench::Value(devrt::Stream::Create(bench::BenchDevice()));

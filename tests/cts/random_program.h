@@ -185,7 +185,7 @@ class ByHand {
     return Take(s);
   }
   std::string Barrier() { return Take(Of(Act::kBarrier)); }
-  // What a query must answer.
+  // The correct answers of queries.
   Truth AskStream(int stream) {
     Do(Act::kQueryStream, stream);
     return last().truth;

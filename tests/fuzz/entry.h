@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every fuzz target defines; libFuzzer and replay.cc call it.
+// The function that every fuzz target defines; libFuzzer and replay.cc call it.
 
 #ifndef DEVRT_TESTS_FUZZ_ENTRY_H_
 #define DEVRT_TESTS_FUZZ_ENTRY_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the targets of array exchange make of bytes: numbers that are near the
-// edges, and addresses in and beside memory that is there.
+// Input of the targets for array exchange, made from bytes: numbers near the
+// limits, and addresses inside and beside live memory.
 
 #ifndef DEVRT_TESTS_FUZZ_EXCHANGE_INPUT_H_
 #define DEVRT_TESTS_FUZZ_EXCHANGE_INPUT_H_
@@ -95,7 +95,7 @@ class ExchangeInput {
   size_t at_ = 0;
 };
 
-// What every array promises (geometry.h), by plain arithmetic.
+// Checks by plain arithmetic the promises that every array keeps (geometry.h).
 inline void CheckArray(const Array& x) {
   FUZZ_EXPECT(x.ndim() <= 32);
   absl::int128 lo = 0;

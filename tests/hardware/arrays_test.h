@@ -31,7 +31,8 @@ class ArraysTest : public ::testing::Test {
   }
 
   Device dev() const { return devices.front(); }
-  // Whether devices are real ones: with room, and fast.
+  // Returns true if the device has more than 16 GiB, as a real GPU for these
+  // tests.
   bool IsHardware() const {
     return Must(dev().GetMemoryInfo()).total_bytes > uint64_t{16} << 30;
   }
@@ -86,7 +87,7 @@ inline std::string BytesOf(const Array& array) {
   return std::string(host.data_as<char>(), host.nbytes());
 }
 
-// Whether all elements are the same bits, or NaN in both.
+// Succeeds if each pair of elements has equal bits, or is NaN in both arrays.
 ::testing::AssertionResult SameElements(const Array& got, const Array& wanted);
 
 }  // namespace devrt::hardware

@@ -23,7 +23,7 @@ inline testing::ProcessResult StartBeside(
   std::vector<std::string> command = {
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / program};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  // What lies on a lost device is given up, not given back.
+  // Memory of a lost device is not freed.
   std::map<std::string, std::string> variables = environment;
   variables.emplace("ASAN_OPTIONS", "detect_leaks=0");
   return testing::RunProgram(command, variables, kSeconds);

@@ -21,7 +21,7 @@ class Capture {
                                                 CU_STREAM_CAPTURE_MODE_GLOBAL));
   }
   CUstream native() const { return stream_; }
-  // Whether nothing has made it invalid.
+  // Ends the capture.  Returns true if nothing has invalidated it.
   bool End() {
     CUgraph graph = nullptr;
     const CUresult error = DRIVER_CALL(cuStreamEndCapture)(stream_, &graph);
@@ -30,7 +30,7 @@ class Capture {
     }
     return error == CUDA_SUCCESS;
   }
-  // The stream becomes part of it, as a fork of who captures.
+  // Makes the stream a part of the capture, as a fork of the capturing stream.
   void Take(StreamRef other) const {
     const CUcontext before = CurrentContext();
     CUcontext context = nullptr;
@@ -58,7 +58,7 @@ class Capture {
   mutable CUevent forked_ = nullptr;
 };
 
-// What a capture has become, to be launched.
+// The executable graph of a capture.
 class Graph {
  public:
   explicit Graph(const Capture& capture) : stream_(capture.stream_) {

@@ -242,7 +242,8 @@ TEST_F(MemoryOfGraphs, ABlockingStreamIsMetBefore) {
   DRIVER_OK(DRIVER_CALL(cuGraphExecDestroy)(stream.End()));
 }
 
-// Whether another stream is through with a block is a question to the driver.
+// To find out that another stream has finished with a block, devrt would have
+// to call the driver, which is forbidden during the capture.
 TEST_F(MemoryCapture, AsksTheDriverNothing) {
   constexpr uint64_t kWhole = 32 * kMiB;  // a segment of its own
   const Stream stream = NewStream();

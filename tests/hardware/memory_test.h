@@ -104,7 +104,7 @@ class Gate {
     Must(flag_.WaitOn(stream, kMost));
     held_.push_back(stream);
   }
-  // Whether none of them got past it yet.
+  // Returns true if the flag still holds every stream.
   bool Holds() const {
     for (const StreamRef stream : held_) {
       if (Must(stream.Query())) return false;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a soak's threads do: rounds, each of which checks the data that it
-// moved. soak_operations.cc has those of streams, events and raw memory, which
-// leave nothing behind; memory_soak_operations.cc those of the allocators.
+// The operations of a soak's threads.  A thread runs rounds, and each round
+// checks the data that it moved.  soak_operations.cc has the operations on
+// streams, events and raw memory, which leave nothing behind;
+// memory_soak_operations.cc has those on the allocators.
 
 #ifndef DEVRT_TESTS_HARDWARE_SOAK_OPERATIONS_H_
 #define DEVRT_TESTS_HARDWARE_SOAK_OPERATIONS_H_
@@ -17,7 +18,7 @@
 
 namespace devrt::soak {
 
-// What a thread keeps from round to round; of the operations' own making.
+// The state that a thread keeps from round to round.  The operations define it.
 struct WorkerState;
 
 struct Worker {
@@ -40,11 +41,12 @@ struct Operation {
   bool needs_probe;
 };
 
-// All of them; an answer of UNIMPLEMENTED means that the backend cannot.
+// All operations.  An operation returns UNIMPLEMENTED if the backend lacks a
+// function that it needs.
 const std::vector<Operation>& Operations();
 
-// What must hold while no round is under way.  Also called when all threads
-// have ended, `is_end`: then nothing may be left alive.
+// Checks the rules that hold while no round runs.  With `is_end` all threads
+// have ended, and nothing may be left alive.
 absl::Status CheckBetweenRounds(const std::vector<Device>& devices,
                                 bool is_end);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a soak is asked to do, and what it says at the end.
+// The options of a soak, and its report.
 
 #ifndef DEVRT_TESTS_HARDWARE_SOAK_REPORT_H_
 #define DEVRT_TESTS_HARDWARE_SOAK_REPORT_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a soak measures at intervals, and whether any of it grows.
+// The figures that a soak measures at intervals, and the functions that find
+// the figures that grow.
 
 #ifndef DEVRT_TESTS_HARDWARE_SOAK_SAMPLES_H_
 #define DEVRT_TESTS_HARDWARE_SOAK_SAMPLES_H_
@@ -11,7 +12,8 @@
 
 namespace devrt::soak {
 
-// All but rounds and times are read while no round is under way.
+// Rounds and times are read at any moment; all other figures are read while no
+// round runs.
 struct Sample {
   double seconds = 0;       // since the beginning
   double rounds = 0;        // of all threads, since the beginning
@@ -27,18 +29,19 @@ struct Sample {
 // RSS, heap, descriptors and threads of this process.
 void ReadProcess(Sample* sample);
 
-// Of times in any order; 0 if there are none.
+// The quantile of times in any order; 0 without times.
 double Quantile(std::vector<double> times, double part);
 
 struct Measure {
   const char* name;
   double Sample::*value;
-  // What it may grow by from the end of the warm-up to the end of the run: the
-  // larger of the two, the second as a part of what it was at first.
+  // The most that the figure may grow by from the end of the warm-up to the end
+  // of the run: the larger of `most_growth` and `most_part` times its value at
+  // first.
   double most_growth;
   double most_part;
-  // What is judged for less says nothing: memory that is used again and again
-  // is first used for a while.
+  // A shorter run is not judged: a process goes on touching new memory for a
+  // while before it only reuses memory.
   double fewest_seconds;
 };
 const std::vector<Measure>& Measures();
@@ -52,12 +55,12 @@ struct Verdict {
   bool grows = false;
 };
 
-// The median of the slopes between any two samples, over the time from the
-// first to the last of them: neither outliers nor steps that go back count.
-// The warm-up is the first quarter.
+// Judges the samples after the warm-up, which is the first quarter.  The growth
+// is the median of the slopes between any two samples, times the time from the
+// first to the last sample: outliers and steps that go back do not change it.
 std::vector<Verdict> Judge(const std::vector<Sample>& samples);
 
-// Fewer than this after the warm-up say nothing.
+// With fewer samples after the warm-up nothing is judged.
 inline constexpr size_t kFewestJudged = 5;
 
 }  // namespace devrt::soak

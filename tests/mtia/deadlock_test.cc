@@ -207,7 +207,8 @@ TEST_F(Deadlock, SlowThreadIsNone) {
   }
 }
 
-// The same of a thread that polls, past the polls that are hopeless alone.
+// A thread that polls while a slow thread may still act is no deadlock, even
+// after as many polls as prove one for a thread alone.
 TEST_F(Deadlock, PollingForASlowThreadIsNone) {
   Reset("watchdog=1ms");
   devrt_stream s = NewStream();

@@ -31,7 +31,7 @@
 
 namespace devrt::test {
 
-// What a call answered, by value.
+// The status that a call returned, copied.
 struct Result {
   devrt_code code = DEVRT_OK;
   int64_t native_code = 0;

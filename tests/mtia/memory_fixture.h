@@ -21,7 +21,7 @@
 
 namespace devrt::mtia {
 
-// Whether each of the `size` bytes is `value`.
+// Returns true if each of the `size` bytes is `value`.
 inline bool All(const std::byte* bytes, uint64_t size, int value) {
   return bytes[0] == std::byte(value) &&
          std::memcmp(bytes, bytes + 1, size - 1) == 0;

@@ -104,8 +104,8 @@ TEST_F(Quarantine, FailureOfADestroyedStreamIsToldOnce) {
   }
 }
 
-// The same while the stream is there, for what covers it: the stream itself
-// answers with its failure for ever.
+// A call on another stream or device that covers a failed stream returns the
+// failure once.  Calls on the failed stream itself return it for ever.
 // C95
 TEST_F(Quarantine, WhoCoversAFailedStreamIsToldOnce) {
   for (const std::string config : kModes) {

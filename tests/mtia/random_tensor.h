@@ -51,7 +51,7 @@ Shape RandomShape(Random& random);
 
 // A random element: any bits, small numbers and special values.
 reference::Element RandomElement(Random& random, uint32_t dtype);
-// The same without NaN, infinities and values whose squares overflow.
+// A random element that is not NaN, is finite, and has a finite square.
 reference::Element RandomModerate(Random& random, uint32_t dtype);
 
 // Counts through the indices of a shape, last axis fastest.

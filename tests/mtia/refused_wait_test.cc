@@ -58,7 +58,8 @@ TEST_F(RefusedWait, PageableCopy) {
   }
 }
 
-// The same of what finds the queue full.
+// A call that was refused because the queue is full touches the caller's memory
+// neither then nor later.
 // C6
 TEST_F(RefusedWait, FullQueue) {
   for (const std::string mode : kModes) {

@@ -102,7 +102,7 @@ class BackendProbe {
     const devrt_capture_v0* const real = probe_->real_capture_[0].table;
     return real == nullptr ? nullptr : real->stream_is_capturing(self, s, yes);
   }
-  // Hooks do not see what they do themselves.
+  // Calls the hook.  Calls that the hook itself makes do not call it again.
   static void Run(std::function<void()>& hook) {
     if (!hook) return;
     std::function<void()> taken;

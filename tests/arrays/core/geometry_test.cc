@@ -100,7 +100,7 @@ TEST(GeometryTest, ArraysOfOneBlockOverlapOrNot) {
   EXPECT_FALSE(MayOverlap(column(64), column(92)));
   EXPECT_TRUE(MayOverlap(column(64), column(67)));
   EXPECT_TRUE(MayOverlap(column(64), column(93)));
-  // The same elements backwards, and the even against the odd ones.
+  // A row against itself backwards, and the even against the odd elements.
   EXPECT_TRUE(MayOverlap(row(64), At(92, {8}, {-4}, kFloat32)));
   EXPECT_FALSE(
       MayOverlap(At(64, {4}, {8}, kFloat32), At(92, {4}, {-8}, kFloat32)));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a view is, without strides: a shape, and for each index, in C order, at
-// which byte its element lies.  Views are mappings of indices to indices.
+// A model of views without strides: a shape, and for each index, in C order,
+// the byte at which its element lies.  Each view maps its indices to indices of
+// the array.
 
 #ifndef DEVRT_TESTS_ARRAYS_CORE_VIEW_MODEL_H_
 #define DEVRT_TESTS_ARRAYS_CORE_VIEW_MODEL_H_
@@ -49,7 +50,7 @@ ViewModel Squeeze(const ViewModel& a);
 std::optional<ViewModel> BroadcastTo(const ViewModel& a,
                                      const std::vector<int64_t>& shape);
 
-// Whether some strides describe the view.
+// Returns true if some strides describe the view.
 bool HasStrides(const ViewModel& a);
 
 }  // namespace devrt::testing

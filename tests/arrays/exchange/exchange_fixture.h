@@ -59,8 +59,8 @@ class ExchangeTest : public MtiaTest {
         },
         options);
   }
-  // out := *from, as another library does it: devrt's arrays know nothing of
-  // it.
+  // Sets `out` to *from as another library does: devrt's arrays do not learn of
+  // the use.
   static absl::Status Load(StreamRef stream, const Cell& out,
                            const void* from_bytes) {
     const auto* from = static_cast<const int64_t*>(from_bytes);
@@ -74,7 +74,7 @@ class ExchangeTest : public MtiaTest {
                     }
                   });
   }
-  // Ends what was given back and is over by now.
+  // Runs the deferred releases of arrays and streams whose work is complete.
   static void Settle() {
     internal::RunDeferredArrayReleases();
     internal::RunPendingReleases();
@@ -89,7 +89,7 @@ class ExchangeTest : public MtiaTest {
   }
   // No storage lives on; the fixture asks for what is left, caches too.
   void TearDown() override {
-    // What consumers let go may end native streams, with an event each.
+    // A release by a consumer may end native streams, each with an event.
     for (int round = 0; round < 2; ++round) {
       for (int i = 0; i < 4; ++i) EXPECT_OK(dev(i).Synchronize());
       Settle();

@@ -117,7 +117,7 @@ absl::StatusOr<DType> Promoted(const Side& a, const Side& b) {
   return PromoteTypes(a.dtype, b.dtype);
 }
 
-// Whether NumPy, too, would refuse.
+// Returns true if NumPy refuses the operation, too.
 bool Refused(BinaryOp op, DType computing) {
   switch (op) {
     case BinaryOp::kSub:

@@ -70,7 +70,8 @@ TEST_F(Into, TheTransposeOfAnOperand) {
   EXPECT_EQ(Values(a), (Floats{0, 3, 6, 1, 4, 7, 2, 5, 8}));
 }
 
-// The same bytes under another dtype are no view that the kernel may write.
+// The output has the bytes of an operand under another dtype, so the kernel
+// must not write it while it reads the operand.
 TEST_F(Into, AnotherDTypeOfTheSameMemory) {
   const Array a = Must(Array::FromVector<int32_t>({1, -2, 3}, dev()));
   const Array as_float = Must(a.ViewAs(kFloat32));

@@ -162,7 +162,7 @@ RandomArray::RandomArray(Random& random, Device device, DType dtype,
   }
   array = Must(view.BroadcastTo(shape));
 
-  // The same by hand.
+  // Computes the elements of the view without class Array.
   std::vector<int64_t> strides(shape.size());
   int64_t stride = 1;
   for (size_t i = order.size(); i-- > 0;) {

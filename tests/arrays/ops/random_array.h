@@ -25,7 +25,7 @@ inline int64_t Uniform(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-// What elements are like.
+// The kinds of random elements.
 enum class Content {
   kAny,       // any bits, special values, small numbers
   kModerate,  // small numbers: squares and quotients of them are no surprise

@@ -20,7 +20,7 @@
 
 namespace devrt::testing {
 
-// What the backend knows of captures.
+// The captures of the backend, and which streams and events are in them.
 class Captures {
  public:
   void Begin(devrt_stream stream) { of[stream] = ++last_; }
@@ -28,7 +28,8 @@ class Captures {
   void Join(devrt_stream stream, devrt_stream other) {
     of[stream] = of.at(other);
   }
-  // What the driver does: an event of a capture brings in who waits for it.
+  // Acts as the driver: a stream that waits for an event of a capture joins
+  // that capture.
   void Record(devrt_event event, devrt_stream stream) {
     const auto found = of.find(stream);
     if (found != of.end()) {
@@ -177,7 +178,7 @@ class CapturesTest : public ArraysTest {
     captures_.Join(Handle(stream), Handle(of));
   }
   void End(StreamRef stream) { captures_.of.erase(Handle(stream)); }
-  // What it was given is done, and nobody has told devrt.
+  // Waits for the stream's work without telling devrt.
   static void Finish(StreamRef stream) {
     auto* const device = stream.record()->device;
     EXPECT_EQ(g_real.stream_sync(device->self, Handle(stream)), nullptr);

@@ -47,7 +47,7 @@ class CapturedMemory : public CapturesTest {
     CapturesTest::TearDown();
   }
 
-  // Whether one of the next arrays like these is at `address`.
+  // Returns true if one of the next arrays of this size lies at `address`.
   static bool IsGivenAway(const void* address, const Place& place,
                           int64_t elements) {
     std::vector<Array> next;

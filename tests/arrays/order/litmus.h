@@ -12,17 +12,18 @@ namespace devrt::testing {
 
 struct Litmus {
   const char* name;
-  // Whether the result was right.  Leaves nothing pending.
+  // Runs the program, and waits for all its work.  Returns true if the result
+  // was right.
   bool (*run)();
 };
 
-// All there are, those below with them.
+// All programs, with those of the functions below.
 const std::vector<Litmus>& AllLitmus();
-// Of consumers on adopted streams that end.
+// Programs with consumers on adopted streams that end.
 const std::vector<Litmus>& AdoptedLitmus();
-// Of exchanges.
+// Programs that exchange arrays.
 const std::vector<Litmus>& ExchangeLitmus();
-// Of the end of memory, of captures, and of adopted streams.
+// Programs about the end of memory, captures, and adopted streams.
 const std::vector<Litmus>& EndLitmus();
 
 }  // namespace devrt::testing

@@ -17,7 +17,7 @@ namespace {
 
 class ArrayMutants : public ArraysTest {};
 
-// Whether the program is wrong in some schedule.
+// Returns true if some schedule shows that the program is wrong.
 bool IsCaught(const Kill& kill) {
   const Litmus* program = nullptr;
   for (const Litmus& litmus : AllLitmus()) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What another library does, of which devrt hears nothing; and devices and
-// streams that pretend to be what the simulator has not.
+// Acts as another library that works on streams without telling devrt.  Makes
+// devices and streams of the simulator look like those of other backends.
 //
-//   Others::Copy(stream, to, from, bytes);  // past devrt, to its driver
+//   Others::Copy(stream, to, from, bytes);  // calls the driver, not devrt
 //   const AsHip hip;                        // mtia's DLPack types are hip's
 //   Capture capture;
-//   capture.Begin(stream);                  // what is enqueued runs all the
-//   same
+//   capture.Begin(stream);  // work that is submitted to the stream still runs
 
 #ifndef DEVRT_TESTS_ARRAYS_ORDER_OTHERS_H_
 #define DEVRT_TESTS_ARRAYS_ORDER_OTHERS_H_
@@ -115,7 +114,8 @@ class Capture {
   Captures captures_;
 };
 
-// What the programs of litmus.h do with others' streams.  What they write is 0.
+// The steps of the programs of litmus.h on streams of other libraries.  They
+// write zeros.
 class OthersPrograms : public ArraysTest {
  public:
   void TestBody() override {}
@@ -129,10 +129,10 @@ class OthersPrograms : public ArraysTest {
     const StreamGuard guard(stream);
     Must(f());
   }
-  // Whoever submits something to the stream next comes late.
+  // Keeps the stream busy, so that the next work on it runs late.
   static void Delay(StreamRef stream) { Must(Spin(stream, kLong)); }
 
-  // Late, on the consumer's stream.
+  // Reads `from` late, on the consumer's stream.
   static void ReadAsConsumer(StreamRef stream, const Array& to,
                              const void* from) {
     Delay(stream);

@@ -34,7 +34,7 @@ State& TheState() {
 
 thread_local int t_callbacks = 0;
 
-// Whether this is the call that the switch names.
+// Returns true if this call is the one that the option `fail` names.
 bool Fires(const Failure& failure, const char* name,
            std::atomic<unsigned long>* calls) {
   return failure.name == name && calls->fetch_add(1) + 1 == failure.nth;

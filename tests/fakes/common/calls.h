@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every call of a fake driver: initialisation, faults that stay,
+// The rules for every call of a fake driver: initialisation, faults that stay,
 // callbacks, failures that a test asked for.
 
 #ifndef DEVRT_TESTS_FAKES_COMMON_CALLS_H_
@@ -12,15 +12,16 @@
 
 namespace devrt::fake {
 
-// What holds for an entry point.
+// The rules of one entry point, as bits.
 inline constexpr unsigned kDeviceCall = 0;  // reports what has happened before
 inline constexpr unsigned kQuiet = 1;       // reports no earlier fault
 inline constexpr unsigned kInCallback = 2;  // works in a stream's callback
 
-// First of all: the vendor's code of why the call may not go on, or 0.
+// Called at the start of each entry point.  Returns 0 if the call may go on,
+// else the vendor's code.
 int EnterCall(const char* name, unsigned rules);
 
-// While a callback of the user's runs on this thread.
+// Lives while a callback of the user runs on this thread.
 class CallbackScope {
  public:
   CallbackScope();
@@ -40,15 +41,15 @@ int FaultCode();
 using Chooser = std::vector<uint32_t> (*)(uint32_t count);
 int Initialise(Chooser choose);
 
-// What a list such as CUDA_VISIBLE_DEVICES leaves of `devices`: numbers, up to
-// the first that is none.
+// Returns the devices that a list such as CUDA_VISIBLE_DEVICES selects.  The
+// list ends at its first part that is not the number of a device.
 std::vector<uint32_t> VisibleOf(const std::vector<uint32_t>& devices,
                                 const std::string& list);
 
 uint32_t DeviceCount();
-// Of a device of the driver; the simulator's number of it.
+// The simulator's number of a device of the driver.
 uint32_t SimDevice(uint32_t device);
-// The driver's number; -1 where it is hidden.
+// The driver's number of a device of the simulator; -1 for a hidden device.
 int DriverDevice(uint32_t sim_device);
 
 }  // namespace devrt::fake

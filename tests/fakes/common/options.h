@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kind of machine a fake driver pretends to be: one variable, such as
-// DEVRT_FAKE_CUDA.
+// The machine that a fake driver imitates, described by one environment
+// variable such as DEVRT_FAKE_CUDA.
 //
 //   DEVRT_FAKE_CUDA="devices=1,version=11080,missing=cuStreamGetCtx"
 //
 //   devices=N          how many devices (default: DEVRT_MTIA's, or 2)
-//   version=N          what the driver's version is (default: its header's)
+//   version=N          the driver's version (default: its header's)
 //   missing=A+B        entry points that this driver does not have, or what its
 //                      devices do not: memory_pools
 //   no_device          initialisation answers "no device"
@@ -48,10 +48,10 @@ struct Options {
   bool IsMissing(const std::string& name) const;
 };
 
-// Of the environment, read once.
+// The options of the environment, which is read once.
 const Options& TheOptions();
 
-// Whether that quirk is on: its number in kVendor.quirks.
+// Returns true if the quirk is on.  `quirk` is its number in kVendor.quirks.
 template <typename Quirk>
 bool Has(Quirk quirk) {
   return (TheOptions().quirks >> static_cast<unsigned>(quirk) & 1) != 0;

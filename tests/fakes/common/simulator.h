@@ -26,7 +26,7 @@ struct Simulator {
 // Opened at the first call, by whoever initialises the driver.
 const Simulator& TheSimulator();
 
-// Whether its clock is not the real one.
+// Returns true if the simulator's clock is virtual.
 bool IsVirtual();
 
 // Ends the status.  A fault of a device becomes the process's.
@@ -51,7 +51,8 @@ int LaunchBody(devrt_stream stream, const char* name, KernelBody body);
 // A fill that also takes pinned memory, which the simulator's does not.
 int Fill(devrt_stream stream, void* ptr, uint8_t value, uint64_t size);
 
-// What is known of a pointer; kind UNREGISTERED without an error.
+// Describes a pointer.  The kind of an unknown pointer is UNREGISTERED; that is
+// no error.
 devrt_pointer_info_v0 LookUp(const void* ptr);
 
 devrt_device_props_v0 PropsOf(uint32_t sim_device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts that all fake drivers share ask of one: each defines kVendor.
+// The properties of one fake driver that the shared parts of all fake drivers
+// need.  Each fake driver defines kVendor.
 
 #ifndef DEVRT_TESTS_FAKES_COMMON_VENDOR_H_
 #define DEVRT_TESTS_FAKES_COMMON_VENDOR_H_

@@ -80,7 +80,8 @@ void Join(Capture* capture, CUstream stream) {
   capture->streams.push_back(stream);
 }
 
-// Whether the calling thread, in its mode, may make unsafe calls beside it.
+// Returns true if the calling thread, in its mode, may make unsafe calls during
+// the capture.
 bool Bears(const Capture& capture) {
   if (t_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
       capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED) {

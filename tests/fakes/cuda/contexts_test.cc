@@ -205,7 +205,7 @@ TEST(InterprocessEvents, AnOpenedOneEndsWithItsContext) {
   });
 }
 
-// Whether the kernels of arrays load where the N-th call of `name` fails.
+// Returns true if the kernels of arrays load although call `n` of `name` fails.
 bool KernelsLoad(const char* name, int n) {
   const pid_t child = fork();
   if (child == 0) {

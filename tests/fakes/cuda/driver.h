@@ -115,7 +115,8 @@ Stack& ContextStack();
 // The current context, usable: 201 without one, 709 if it is gone.
 CUresult NeedContext(CUcontext* context);
 CUresult CheckAlive(CUcontext context);
-// What was made in it before it was reset: the driver may crash.
+// Ends the process if the object's context was reset after the object was made:
+// the driver may crash there.
 template <typename T>
 void CheckOwner(const T* object, const char* call, const char* what) {
   if (object->context_id != object->context->id) {
@@ -125,40 +126,43 @@ void CheckOwner(const T* object, const char* call, const char* what) {
 
 // ---- Streams ----------------------------------------------------------------
 
-// What a CUstream means for the calling thread.
+// The stream that a CUstream names for the calling thread.
 struct Target : Work {
   CUcontext context = nullptr;
   CUstream_st* own = nullptr;  // not of default streams
 };
 CUresult Resolve(const char* call, CUstream stream, Target* target);
-// Behind every submission that is no record; gives `result` back.
+// Called after every submission except records.  Returns `result`.
 CUresult Submitted(const Target& target, CUresult result);
 
 // ---- Captures ---------------------------------------------------------------
 
-// In a call that is unsafe beside a capture: while there is one that does not
-// bear it of the calling thread, the code.
+// Called by each call that is unsafe during a capture.  Invalidates all
+// captures whose mode forbids such calls to the calling thread, and returns the
+// code for that, or CUDA_SUCCESS if there are none.
 CUresult BreakCaptures();
-// In a wait for a whole context: no capture of its streams bears that, in no
-// mode.
+// Called by waits for a whole context.  Invalidates all captures of streams of
+// the context, in every mode.
 CUresult BreakCapturesIn(const CUctx_st* context);
-// In a question about what may be captured itself: no mode allows that.
+// Called by queries of a stream or an event.  Invalidates the capture that it
+// belongs to, in every mode.
 CUresult BreakCaptureOf(const CUstream_st* stream);
 CUresult BreakCaptureOf(const CUevent_st* event);
-// Before a record and a wait; `stream` may be nullptr, a default one.
+// Called before a record and before a wait.  `stream` is nullptr for a default
+// stream.
 CUresult RecordInCapture(CUevent event, const CUstream_st* stream);
 CUresult WaitInCapture(CUstream stream, const CUevent_st* event);
 
 // ---- Virtual memory ---------------------------------------------------------
 
-// kClosed: its device has no access yet.
+// kClosed: the device of the mapping has no access yet.
 enum class Mapped { kNot, kClosed, kOpen };
 Mapped StateOf(const void* ptr);
 
 // ---- Memory pools -----------------------------------------------------------
 
-// Whether `ptr` is of a pool that this device of the driver has no access to:
-// that of contexts does not cover it (C79).
+// Returns true if `ptr` lies in a pool of another device that gives `device` no
+// access.  Peer access of contexts does not cover pools (C79).
 bool IsForbidden(const void* ptr, uint32_t device);
 
 }  // namespace devrt::fake

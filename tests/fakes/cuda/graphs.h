@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tests of memory and graphs share: calls as PyTorch makes them, and
+// Helpers of the tests of memory and graphs: calls as PyTorch makes them, and
 // captures over the fake driver.
 
 #ifndef DEVRT_TESTS_FAKES_CUDA_GRAPHS_H_
@@ -56,7 +56,7 @@ inline void Drop(void* block, CUstream stream) {
   devrt_torch_free(block, kSize, 0, stream);
 }
 
-// Whether one of the next tensors of the stream is at `address`.
+// Returns true if one of the next tensors of the stream lies at `address`.
 inline bool IsGivenAway(const void* address, CUstream stream,
                         size_t size = kSize) {
   std::vector<void*> next;

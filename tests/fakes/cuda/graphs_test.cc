@@ -354,8 +354,8 @@ TEST(CudaGraphs, AStreamMayBeMetInItsCapture) {
   });
 }
 
-// Whether it is blocking cannot be asked, and the legacy stream does not say
-// that no blocking stream captures.
+// During the capture devrt cannot ask whether the stream is blocking, and the
+// legacy stream does not prove that no blocking stream captures.
 TEST(CudaGraphs, ABlockingOneMayNot) {
   Alone([] {
     Cache(NewStream());

@@ -24,7 +24,7 @@
 //                       event with hipEventReleaseToSystem does, and waiting
 //   c71_needs_device    a pointer is known only where its device is current
 //
-// What a fault does (C92 to C95) is DEVRT_MTIA's: fault_delivery=abort.
+// DEVRT_MTIA sets the effect of a fault (C92 to C95): fault_delivery=abort.
 // Not installed.
 //
 //   LD_LIBRARY_PATH=<build>/tests/fakes/hip devrt list
@@ -88,9 +88,11 @@ enum Quirk : unsigned {
 
 // ---- Every call -------------------------------------------------------------
 
-// Whether it may go on.  The first one of the process initialises HIP.
+// Returns hipSuccess if the call may go on.  The first call of the process
+// initialises HIP.
 hipError_t Enter(const char* name, unsigned rules);
-// What the thread's last error becomes; gives `error` back.
+// Updates the thread's last error after a call that ended with `error`.
+// Returns `error`.
 hipError_t Remember(hipError_t error);
 
 // An entry point: `body` if it may go on.
@@ -111,9 +113,10 @@ Registry<ihipEvent_t>& Events();
 // ---- Devices ----------------------------------------------------------------
 
 hipError_t CheckDevice(int device);
-// The thread's.
+// The calling thread's current device.
 int CurrentDevice();
-// The same, and somebody uses it now: it has a primary context.
+// The current device, which from now on counts as used: it has a primary
+// context.
 int UseCurrentDevice();
 inline uint32_t SimOf(int device) {
   return SimDevice(static_cast<uint32_t>(device));
@@ -121,7 +124,7 @@ inline uint32_t SimOf(int device) {
 
 // ---- Streams ----------------------------------------------------------------
 
-// What a hipStream_t means for the calling thread.
+// The stream that a hipStream_t names for the calling thread.
 struct Target : Work {
   int device = 0;
   ihipStream_t* own = nullptr;

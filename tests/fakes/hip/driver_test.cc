@@ -280,8 +280,9 @@ TEST_F(FakeHip, RunsWorkOnTheDeviceOfTheStream) {
   });
 }
 
-// Whether a wait that is all that the legacy stream has holds a blocking one,
-// and a wait of that one the legacy stream; the same with records.
+// Checks work of a blocking stream while the legacy stream has a wait and
+// nothing else.  The work comes after that wait if `ordered` is true.  Work of
+// the legacy stream itself is ordered in both cases.
 void OrderBareWork(bool ordered) {
   const hipError_t expected = ordered ? hipErrorNotReady : hipSuccess;
   const hipStream_t other = NewStream();

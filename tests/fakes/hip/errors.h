@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What HIP calls its codes, and the thread's last error: for every library that
-// pretends to be HIP's.
+// HIP's names of error codes, and the thread's last error: for every library
+// that pretends to be one of HIP's.
 
 #ifndef DEVRT_TESTS_FAKES_HIP_ERRORS_H_
 #define DEVRT_TESTS_FAKES_HIP_ERRORS_H_

@@ -23,7 +23,7 @@ hipError_t CallOn(const char* name, hipEvent_t event, unsigned rules,
   });
 }
 
-// Whether it is taken for complete because its stream is gone.
+// Returns true if the event counts as complete because its stream is gone.
 bool IsForgotten(const ihipEvent_t& event) {
   ihipStream_t* const stream = event.stream;
   return Has(kC18ForgetsStream) && stream != nullptr && !Streams().Has(stream);

@@ -22,7 +22,7 @@ bool IsPageable(const devrt_pointer_info_v0& info) {
   return info.kind == DEVRT_POINTER_UNREGISTERED;
 }
 
-// Whether `ptr` is the beginning of a live allocation of that kind.
+// Returns true if `ptr` is the beginning of a live allocation of that kind.
 bool IsBase(const void* ptr, uint32_t kind, devrt_pointer_info_v0* info) {
   *info = LookUp(ptr);
   return info->kind == kind && info->base == ptr;

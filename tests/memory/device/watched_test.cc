@@ -59,7 +59,7 @@ TEST_F(WatchedTest, AKernelThatReachesIntoTheNextBlockIsFound) {
   Reset("");
 }
 
-// The same traffic without mistakes: nothing is found, nothing is logged.
+// Traffic without mistakes: no mistake is found, and nothing is logged.
 TEST_F(WatchedTest, TrafficWithoutMistakes) {
   LogCapture log;
   InEverySchedule([] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An allocator as naive as can be, by the rules of docs/reference/semantics.md
-// 3.3: one list of segments, one search through all of it, statistics counted
-// by walking.  It knows nothing of uses: every block that is freed is free at
-// once, and streams share nothing.
+// The simplest allocator that follows the rules of docs/reference/semantics.md
+// 3.3: one list of segments, a search through all of them, and statistics that
+// are counted anew.  The model has no uses: a freed block is free at once.
+// Streams share nothing.
 
 #ifndef DEVRT_TESTS_MEMORY_MODEL_MODEL_H_
 #define DEVRT_TESTS_MEMORY_MODEL_MODEL_H_
@@ -37,22 +37,23 @@ struct ModelSegment {
 
 class ModelAllocator {
  public:
-  // Where the next request goes: its address, or nothing: a segment of so many
-  // bytes is needed.
+  // Returns the address that the next request gets.  Returns nullopt if it
+  // needs a new segment; SegmentFor gives the size of that segment.
   std::optional<uint64_t> Place(size_t stream, uint64_t bytes) const;
   static uint64_t SegmentFor(uint64_t bytes);
 
-  // The request was served at `address`; a new segment begins there if Place
-  // found nothing.
+  // Records that the allocator served the request at `address`.  A new segment
+  // begins there if Place found nothing.
   void Allocate(size_t stream, uint64_t bytes, uint64_t address);
   void Free(uint64_t address);
-  // Wholly free segments go, all of them.
+  // Drops every segment that is wholly free.
   void EmptyCache();
-  // Those that are not in `bases` went; false if one of them was in use.
+  // Drops the segments whose base is not in `bases`.  Returns false if one of
+  // them was in use.
   bool Keep(const std::set<uint64_t>& bases);
   void ResetPeak();
   void ResetAccumulated();
-  // A request emptied the cache, and one found nothing.
+  // CountRetry: a request emptied the cache.  CountFailure: a request failed.
   void CountRetry() {
     ++retries_;
     Recount();
@@ -66,11 +67,12 @@ class ModelAllocator {
   uint64_t cached() const;  // in wholly free segments
   const std::vector<ModelSegment>& segments() const { return segments_; }
   const MemoryStatistics& statistics() const { return statistics_; }
-  // What the segments are now, for a failed test's message.
+  // Describes the segments, for a failed test's message.
   std::string Describe() const;
 
  private:
-  // Counts everything anew; what grew since the last time was allocated.
+  // Counts everything anew.  An increase since the last count counts as
+  // allocated.
   void Recount();
 
   std::vector<ModelSegment> segments_;
@@ -81,9 +83,9 @@ class ModelAllocator {
   int64_t native_frees_ = 0;
 };
 
-// Empty if equal, else the figures that are not.  Sums of increases of free
-// parts are left out: how many cuts and joins a call is made of is its own
-// matter; that they differ by `current` is checked.
+// Returns an empty text if the statistics are equal, else the figures that
+// differ.  Sums of increases and decreases of free parts are left out, because
+// an allocator may cut and join blocks in other steps than the model.
 std::string Difference(const MemoryStatistics& got,
                        const MemoryStatistics& wanted);
 

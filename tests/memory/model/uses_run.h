@@ -16,10 +16,10 @@ namespace devrt::testing {
 // "". A request may be refused if it would not fit although each live block
 // kept two of the largest pages from the driver.
 std::string RunWithUses(std::vector<Stream>* streams, const Program& program);
-// Requests that were refused so far.
+// The number of requests that were refused so far.
 int CountRefused();
-// Whether a block waited for a stream in any program so far: else the programs
-// show nothing.
+// Returns true if a block waited for a stream in any program so far.  If none
+// did, the programs prove nothing.
 bool WasAnyBlockPending();
 
 }  // namespace devrt::testing

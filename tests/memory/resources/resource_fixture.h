@@ -75,7 +75,7 @@ class ResourceTest : public MtiaTest {
     Reset("");
   }
 
-  // What each resource owes, whatever is behind it.
+  // Checks the promises that every resource keeps.
   static void ExpectBasics(MemoryResource& r) {
     EXPECT_EQ(Must(r.Allocate(stream(), 0)), nullptr) << "C102";
     EXPECT_OK(r.Deallocate(stream(), nullptr, 0));

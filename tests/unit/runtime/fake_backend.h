@@ -54,14 +54,15 @@ class FakeBackend {
   void Fail(const std::string& slot, FakeFailure failure);
   int Calls(const std::string& slot) const;
 
-  // What pointer_info answers about memory that others allocated.
+  // The answer of pointer_info for memory that others allocated.
   devrt_pointer_info_v0 foreign = {};
   // Peer access that another library enabled.
   bool foreign_peers = false;
   uint32_t can_access = 1;
-  // What the next device allocation gives instead of fresh memory.
+  // The next device allocation returns this block instead of fresh memory.
   std::atomic<void*> next_block{nullptr};
-  // What `shutdown` throws, as a plugin must not.
+  // `shutdown` throws this text, which no plugin may do.  nullptr: no
+  // exception.
   const char* thrown_by_shutdown = nullptr;
   // Called inside each device allocation.
   std::atomic<void (*)()> during_alloc{nullptr};

@@ -84,7 +84,7 @@ TEST_F(SetUserIdTest, VariablesAreIgnoredAndNamed) {
                     Not(HasSubstr(PluginPath("good")))));
 }
 
-// The same program with no more rights than its user heeds them.
+// A program with no more rights than its user reads the variables.
 TEST_F(SetUserIdTest, VariablesCountOtherwise) {
   const ProcessResult result = RunAs(0);
   EXPECT_THAT(
