@@ -221,6 +221,30 @@ def check_columns():
             if len(line) > MOST_COLUMNS and COMMENT.match(line)]
 
 
+# openings
+
+
+OPENING = re.compile(r"(?://+|/\*+|^\s*\*)\s*(Whether|The same)\b")
+
+
+def check_openings():
+    """Finds comments that begin without their subject: "Whether", "The same".
+
+    Public headers are left out, since their text is a contract of the release.
+    """
+    public = {path.resolve() for path in (ROOT / "include").rglob("*.h")}
+    findings = []
+    for path in sources(CODE | {".inc"}):
+        if (ROOT / path).resolve() in public:
+            continue
+        lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+        findings += [f'{path}:{number} has a comment that begins with "{found[1]}": '
+                     'name the subject, or write "Returns true if"'
+                     for number, line in enumerate(lines, 1)
+                     if (found := OPENING.search(line))]
+    return findings
+
+
 # spdx
 
 

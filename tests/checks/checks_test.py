@@ -215,6 +215,26 @@ class TreeTest(unittest.TestCase):
         self.write("runtime/wide.h", SPDX + 'char a[] = "' + "x" * 80 + '";\n')
         self.assertEqual(checks.check_columns(), [])
 
+    def test_openings_of_comments_without_a_subject_are_found(self):
+        for good in ["// True if the same holds, whether or not", "int Whether;",
+                     "// Whetherly", "int a;  // the same"]:
+            self.write("runtime/a.cc", SPDX + good + "\n")
+            self.assertEqual(checks.check_openings(), [], good)
+        for bad, word in {"// Whether it is there.": "Whether",
+                          "  // The same, later.": "The same",
+                          "/* The same */": "The same",
+                          " * Whether it is.": "Whether",
+                          "int a;  // Whether it is.": "Whether"}.items():
+            self.write("runtime/a.cc", SPDX + bad + "\n")
+            self.assert_names(checks.check_openings(), "runtime/a.cc:2", word)
+
+    def test_openings_of_public_headers_are_left_out(self):
+        text = (self.root / "runtime/a.h").read_text() + "// The same.\n"
+        self.write("runtime/a.h", text)
+        self.assertEqual(checks.check_openings(), [])
+        self.write("runtime/inner.h", SPDX + "// The same.\n")
+        self.assert_names(checks.check_openings(), "runtime/inner.h:2")
+
     def test_spdx_line_is_required(self):
         self.assertEqual(checks.check_spdx(), [])
         self.write("runtime/bare.h", "int c();\n")
