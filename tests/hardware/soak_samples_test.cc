@@ -52,11 +52,11 @@ std::vector<std::string> Growing(
 
 using Names = std::vector<std::string>;
 
-TEST(Judge, AcceptsWhatStays) {
+TEST(SoakJudge, AcceptsSteadyFigures) {
   EXPECT_EQ(Growing([](int, Sample*) {}), Names());
 }
 
-TEST(Judge, AcceptsNoiseAndOutliers) {
+TEST(SoakJudge, AcceptsNoiseAndOutliers) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
               sample->rss_bytes += i % 7 * kMiB;
               sample->median_us += i % 3 * 20;
@@ -65,7 +65,7 @@ TEST(Judge, AcceptsNoiseAndOutliers) {
             Names());
 }
 
-TEST(Judge, AcceptsGrowthInTheWarmUp) {
+TEST(SoakJudge, AcceptsGrowthInTheWarmUp) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
               if (i >= 8) return;
               sample->rss_bytes -= (8 - i) * 50 * kMiB;
@@ -75,7 +75,7 @@ TEST(Judge, AcceptsGrowthInTheWarmUp) {
 }
 
 // 200 KiB a second are 90 MiB in the 450 seconds that are judged.
-TEST(Judge, FindsSlowLeaks) {
+TEST(SoakJudge, FindsSlowLeaks) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
               sample->rss_bytes += i * 15 * 0.2 * kMiB + i % 5 * kMiB;
             }),
@@ -94,7 +94,7 @@ TEST(Judge, FindsSlowLeaks) {
             Names{"threads"});
 }
 
-TEST(Judge, FindsLatencyThatGrows) {
+TEST(SoakJudge, FindsLatencyThatGrows) {
   EXPECT_EQ(Growing([](int i, Sample* sample) { sample->median_us += 4 * i; }),
             Names{"median_us"});
   EXPECT_EQ(Growing([](int i, Sample* sample) { sample->p99_us += 100 * i; }),
@@ -102,7 +102,7 @@ TEST(Judge, FindsLatencyThatGrows) {
 }
 
 // Growth in a short run is the warm-up's, but descriptors need none.
-TEST(Judge, SaysNothingOfMemoryAfterSeconds) {
+TEST(SoakJudge, NeedsMinutesToJudgeMemory) {
   std::vector<Sample> samples = Series([](int i, Sample* sample) {
     sample->rss_bytes += i * 10 * kMiB;
     sample->files += i;
@@ -115,7 +115,7 @@ TEST(Judge, SaysNothingOfMemoryAfterSeconds) {
   }
 }
 
-TEST(Judge, SaysNothingOfFewSamples) {
+TEST(SoakJudge, NeedsEnoughSamples) {
   std::vector<Sample> samples =
       Series([](int i, Sample* sample) { sample->files += i; });
   samples.resize(kFewestJudged);

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kHuge[] = {UINT64_MAX, UINT64_MAX - 1, UINT64_MAX >> 1,
                               uint64_t{1} << 62};
 
-class Times : public EngineTest {
+class HugeDurations : public EngineTest {
  protected:
   static int64_t Elapsed(devrt_event begin, devrt_event end) {
     int64_t ns = -1;
@@ -21,7 +21,7 @@ class Times : public EngineTest {
 };
 
 // A hold that may last for centuries holds, and starves nobody.
-TEST_F(Times, HoldWithAHugeTimeout) {
+TEST_F(HugeDurations, AHoldLastsForItsTimeout) {
   for (const uint64_t timeout : kHuge) {
     Reset("mode=threaded");
     devrt_stream s = NewStream();
@@ -35,7 +35,7 @@ TEST_F(Times, HoldWithAHugeTimeout) {
   }
 }
 
-TEST_F(Times, SpinForCenturies) {
+TEST_F(HugeDurations, ASpinLastsForCenturies) {
   for (const uint64_t duration : kHuge) {
     Reset("mode=threaded");
     devrt_stream s = NewStream();
@@ -45,7 +45,7 @@ TEST_F(Times, SpinForCenturies) {
 }
 
 // C35: the virtual clock passes its horizon; elapsed time is never negative.
-TEST_F(Times, VirtualClockDoesNotWrap) {
+TEST_F(HugeDurations, VirtualClockDoesNotWrap) {
   for (const std::string strategy : kStrategies) {
     for (const uint64_t duration : kHuge) {
       SCOPED_TRACE(strategy);
@@ -66,14 +66,14 @@ TEST_F(Times, VirtualClockDoesNotWrap) {
   }
 }
 
-class Sizes : public EngineTest {
+class HugeSizes : public EngineTest {
  protected:
   static std::byte* At(int64_t* cell, size_t offset) {
     return reinterpret_cast<std::byte*>(cell) + offset;
   }
 };
 
-TEST_F(Sizes, PeekAndPoke) {
+TEST_F(HugeSizes, PeekAndPokeRefuseHugeSizes) {
   int64_t* const x = NewCell(0, 9);
   int64_t host = 1;
   for (const uint64_t size : kHuge) {
@@ -93,7 +93,7 @@ TEST_F(Sizes, PeekAndPoke) {
 }
 
 // What a body asks for beyond what it declared is a fault, however it wraps.
-TEST_F(Sizes, RangesOfABody) {
+TEST_F(HugeSizes, UndeclaredRangesOfABodyAreAFault) {
   for (const uint64_t size : kHuge) {
     Reset("");
     devrt_stream s = NewStream();
@@ -109,7 +109,7 @@ TEST_F(Sizes, RangesOfABody) {
   }
 }
 
-TEST_F(Sizes, DeclaredRangesThatWrap) {
+TEST_F(HugeSizes, DeclaredRangesThatWrapAreRefused) {
   devrt_stream s = NewStream();
   int64_t* const x = NewCell();
   ExpectCode(TryLaunch(s, [](const devrt_kernel_context_v0*) {},

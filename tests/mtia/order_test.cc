@@ -293,7 +293,7 @@ TEST_F(Order, StaleAndForeignHandlesAreErrors) {
   EXPECT_THAT(error.text, ::testing::HasSubstr("reset"));
 }
 
-TEST_F(Order, CurrentDevice) {
+TEST_F(Order, CurrentDeviceFollowsEnterAndExit) {
   devrt_context before;
   uint32_t device = 9;
   OK(ops().context_enter(self(), 1, &before));

@@ -176,8 +176,8 @@ TEST_F(FullQueue, StreamDestroyedMeanwhile) {
   }
 }
 
-// S8: strict=cuda wants the stream's device to be current for every kernel.
-TEST_F(RefusedWait, S8StrictLaunches) {
+// strict=cuda requires the stream's device to be current for every kernel (S8).
+TEST_F(RefusedWait, StrictLaunchesNeedTheCurrentDevice) {
   Reset("strict=cuda");
   devrt_stream s = NewStream(1);
   devrt_flag flag = NewFlag(1);

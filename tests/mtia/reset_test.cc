@@ -43,7 +43,7 @@ class Restart : public EngineTest {
   }
 };
 
-TEST_F(Restart, R2ARefusedResetChangesNothing) {
+TEST_F(Restart, ARefusedResetChangesNothing) {
   for (const std::string from : {"virtual", "threaded"}) {
     for (const std::string to : {"virtual", "threaded"}) {
       SCOPED_TRACE(from + " to " + to);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements that lie further apart than an int32_t counts, few enough that they
-// take no time: the memory between them is never touched.
+// Elements that lie further apart than an int32_t can count.  The arrays have
+// few elements and the memory between them is never touched, so the test is
+// fast.
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +12,7 @@
 namespace devrt::testing {
 namespace {
 
-using Far = ArraysTest;
+using FarElements = ArraysTest;
 
 constexpr int64_t kLast = (int64_t{1} << 31) + 7;
 
@@ -21,7 +22,7 @@ std::vector<int8_t> ValuesOf(const Array& x) {
   return {first, first + host.size()};
 }
 
-TEST_F(Far, ElementsOfMoreBytesThanAnInt32Counts) {
+TEST_F(FarElements, OffsetsMayExceedInt32) {
   using Values = std::vector<int8_t>;
   Reset("memory=3GiB,poison=off");
   {

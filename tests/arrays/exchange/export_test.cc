@@ -181,7 +181,7 @@ TEST_F(Export, RowOwnDevice) {
   Release(t);
 }
 
-TEST_F(Export, RowHostFromMemoryThatTheHostReads) {
+TEST_F(Export, RowHostFromPinnedMemorySharesTheMemory) {
   const Array x = Must(Array::Empty({3}, kInt64, Place::Pinned(dev())));
   for (const auto copy : {std::optional<bool>(), std::optional<bool>(false)}) {
     DLManagedTensorVersioned* const t = Must(ToDLPack(x, To(kCpu, copy)));

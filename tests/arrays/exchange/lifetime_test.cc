@@ -43,7 +43,8 @@ TEST_F(Lifetime, ShapesAreTheExportsOwn) {
   t->deleter(t);
 }
 
-// Only pushed; the next call that uses arrays ends it.
+// The deleter only puts the export into a list.  The next call that uses arrays
+// ends the export.
 // E29
 TEST_F(Lifetime, TheDeleterOnlyHandsBack) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
@@ -57,7 +58,8 @@ TEST_F(Lifetime, TheDeleterOnlyHandsBack) {
   EXPECT_EQ(Live(), 1);  // `next`
 }
 
-TEST_F(Lifetime, D2AWaitForTheDeviceEndsItToo) {
+// E29
+TEST_F(Lifetime, AWaitForTheDeviceEndsTheMemory) {
   DLManagedTensorVersioned* const t = Must(ToDLPack(NewCell(dev(), 1)));
   Release(t);
   EXPECT_OK(dev().Synchronize());
@@ -111,7 +113,8 @@ TEST_F(Lifetime, ManyThreadsBorrowOneHandle) {
   devrt_array_release_v0(handle);
 }
 
-TEST_F(Lifetime, L2AViewKeepsTheProducer) {
+// E34
+TEST_F(Lifetime, AViewKeepsTheProducer) {
   ForeignTensor foreign({2, 3}, kDLFloat, 32);
   {
     std::optional<Array> view;
@@ -126,7 +129,8 @@ TEST_F(Lifetime, L2AViewKeepsTheProducer) {
   EXPECT_EQ(foreign.released(), 1);
 }
 
-TEST_F(Lifetime, L2ACaiImportKeepsItsOwner) {
+// E34
+TEST_F(Lifetime, ACaiImportKeepsItsOwner) {
   Cell theirs(dev());
   CudaArrayInterface cai;
   cai.shape = {1};

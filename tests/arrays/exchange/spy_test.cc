@@ -20,7 +20,7 @@ int CountOrders(const SpyBackend& spy) {
          spy.Count("device_sync") + spy.Count("event_sync");
 }
 
-class Spied : public ::testing::Test {
+class ExchangeCalls : public ::testing::Test {
  protected:
   void SetUp() override {
     spy_.Reset();
@@ -39,7 +39,7 @@ class Spied : public ::testing::Test {
 };
 
 // E40
-TEST_F(Spied, OneStreamIsOrderedByItself) {
+TEST_F(ExchangeCalls, OneStreamIsOrderedByItself) {
   Stream s = Must(Stream::Create(*device_));
   StreamGuard on_s(s);
   const Array x = Must(Array::Empty({4}, kFloat32, Place(*device_)));
@@ -59,7 +59,7 @@ TEST_F(Spied, OneStreamIsOrderedByItself) {
   EXPECT_EQ(CountOrders(spy_), before);
 }
 
-TEST_F(Spied, AnotherStreamIsOrderedByOneEventAndThenByNone) {
+TEST_F(ExchangeCalls, AnotherStreamIsOrderedByOneEventAndThenByNone) {
   Stream s = Must(Stream::Create(*device_));
   Stream other = Must(Stream::Create(*device_));
   StreamGuard on_s(s);
@@ -80,7 +80,7 @@ TEST_F(Spied, AnotherStreamIsOrderedByOneEventAndThenByNone) {
   EXPECT_EQ(CountOrders(spy_), before);
 }
 
-TEST_F(Spied, MinusOneOrdersNothing) {
+TEST_F(ExchangeCalls, MinusOneOrdersNothing) {
   Stream s = Must(Stream::Create(*device_));
   const Array x = Must(Array::Empty({4}, kFloat32, Place(*device_)));
   spy_.SetBusy(true);
@@ -94,7 +94,7 @@ TEST_F(Spied, MinusOneOrdersNothing) {
 }
 
 // Without the extension: device memory is ExtDev, pinned memory the host's.
-TEST_F(Spied, ABackendThatSaysNothingIsExtDev) {
+TEST_F(ExchangeCalls, ABackendThatSaysNothingIsExtDev) {
   EXPECT_EQ(DLPackDevice(Place(*device_)).device_type, kDLExtDev);
   EXPECT_EQ(DLPackDevice(Place::Pinned(*device_)).device_type, kDLCPU);
   EXPECT_EQ(DLPackDevice(Place::Managed(*device_)).device_type, kDLExtDev);

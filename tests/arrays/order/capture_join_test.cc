@@ -182,7 +182,8 @@ TEST_F(JoinedCaptures, AJoinedStreamIsNotUsedAgain) {
 
 // ---- Streams that are destroyed while devrt asks about them -----------------
 
-// While the backend is asked about it, another thread destroys the Stream.
+// Another thread destroys a Stream while devrt calls the backend for it.  The
+// native stream has to outlive that call.
 class EndedMeanwhile : public JoinedCaptures {
  protected:
   void SetUp() override {
@@ -205,7 +206,8 @@ class EndedMeanwhile : public JoinedCaptures {
     g_victim = nullptr;
     JoinedCaptures::TearDown();
   }
-  // At the next event that is recorded there; `asked`: at the next question.
+  // Destroys the stream at the next record on it; with `asked` at the next
+  // question whether it is captured.
   static void EndAtNext(std::optional<Stream>* stream, bool asked) {
     g_handle = StreamRef(**stream).record()->handle.load();
     g_asked = asked;
@@ -213,7 +215,8 @@ class EndedMeanwhile : public JoinedCaptures {
     g_destroyed = 0;
     g_victim = stream;
   }
-  // It came to that, and the native stream outlived the call.
+  // Checks that the stream was destroyed during a call, and that the native
+  // stream outlived that call.
   static void ExpectOutlived() {
     EXPECT_EQ(g_victim, nullptr);
     EXPECT_FALSE(g_within);
@@ -235,7 +238,7 @@ class EndedMeanwhile : public JoinedCaptures {
   static inline bool g_within = false;
 };
 
-TEST_F(EndedMeanwhile, AnEdge) {
+TEST_F(EndedMeanwhile, AnEdgeKeepsTheNativeStream) {
   std::optional<Stream> a = NewStream();
   Stream b = NewStream();
   const Array x = Filled(dev(), 1);
@@ -251,7 +254,7 @@ TEST_F(EndedMeanwhile, AnEdge) {
   ExpectOutlived();
 }
 
-TEST_F(EndedMeanwhile, TheEndOfBorrowedMemory) {
+TEST_F(EndedMeanwhile, TheEndOfBorrowedMemoryKeepsTheNativeStream) {
   std::optional<Stream> a = NewStream();
   Stream b = NewStream();
   const Array memory = Filled(dev(), 1);
@@ -270,7 +273,7 @@ TEST_F(EndedMeanwhile, TheEndOfBorrowedMemory) {
   ExpectOutlived();
 }
 
-TEST_F(EndedMeanwhile, AQuestion) {
+TEST_F(EndedMeanwhile, AQuestionKeepsTheNativeStream) {
   std::optional<Stream> a = NewStream();
   const Array x = Filled(dev(), 1);
   Must(a->Native());

@@ -16,14 +16,14 @@
 namespace devrt::testing {
 namespace {
 
-class Life : public ArraysTest {};
+class StorageLifetime : public ArraysTest {};
 
 std::shared_ptr<void> Owner(bool* gone) {
   return std::shared_ptr<void>(nullptr, [gone](void*) { *gone = true; });
 }
 
 // E21.
-TEST_F(Life, StorageOutlivesItsStream) {
+TEST_F(StorageLifetime, StorageOutlivesItsStream) {
   InEverySchedule([] {
     std::optional<Array> x;
     {
@@ -40,7 +40,7 @@ TEST_F(Life, StorageOutlivesItsStream) {
   });
 }
 
-TEST_F(Life, StorageOutlivesItsThread) {
+TEST_F(StorageLifetime, StorageOutlivesItsThread) {
   std::optional<Array> x;
   InThreads(1, [&](int) {
     const StreamGuard guard(Must(PerThreadDefaultStream(dev())));
@@ -52,7 +52,7 @@ TEST_F(Life, StorageOutlivesItsThread) {
 }
 
 // E36.
-TEST_F(Life, OwnersAreKeptForUsesThatAreNotComplete) {
+TEST_F(StorageLifetime, OwnersAreKeptForUsesThatAreNotComplete) {
   const Array memory = Filled(dev(), 1);
   const Array y = Filled(dev(), 2);
   Stream s = NewStream();
@@ -78,7 +78,7 @@ TEST_F(Life, OwnersAreKeptForUsesThatAreNotComplete) {
   EXPECT_TRUE(gone);
 }
 
-TEST_F(Life, OwnersWithoutUsesGoAtOnce) {
+TEST_F(StorageLifetime, OwnersWithoutUsesGoAtOnce) {
   bool gone = false;
   std::vector<int32_t> values(8);
   PointerOptions options;
@@ -89,7 +89,7 @@ TEST_F(Life, OwnersWithoutUsesGoAtOnce) {
 }
 
 // What lent the memory goes on with it on its own stream (E15).
-TEST_F(Life, TheLendersStreamComesAfterTheLastUse) {
+TEST_F(StorageLifetime, TheLendersStreamComesAfterTheLastUse) {
   InEverySchedule([] {
     const Array memory = Filled(dev(), 1);
     const Array y = Filled(dev(), 2);
@@ -110,7 +110,7 @@ TEST_F(Life, TheLendersStreamComesAfterTheLastUse) {
   });
 }
 
-TEST_F(Life, RecordUseLastsUpToTheEnd) {
+TEST_F(StorageLifetime, RecordUseLastsUpToTheEnd) {
   Stream s = NewStream();
   Flag gate = NewFlag();
   std::optional<Array> x = Filled(dev(), 1);
@@ -127,7 +127,7 @@ TEST_F(Life, RecordUseLastsUpToTheEnd) {
 }
 
 // Python lets its lock be while memory goes back so.
-TEST_F(Life, EndsThatAreANote) {
+TEST_F(StorageLifetime, APlainEndGivesTheBlockBackOnce) {
   for (const Place& place : {Place(dev()), Place::Pinned(dev())}) {
     std::optional<Array> x = NewArray(place);
     void* const block = x->data();
@@ -140,7 +140,7 @@ TEST_F(Life, EndsThatAreANote) {
   }
 }
 
-TEST_F(Life, EndsThatAreMoreThanANote) {
+TEST_F(StorageLifetime, OtherEndsAreNotPlain) {
   Stream s = NewStream();
   Flag gate = NewFlag();
   for (const Place& place : {Place(dev()), Place::Pinned(dev())}) {
@@ -173,7 +173,7 @@ TEST_F(Life, EndsThatAreMoreThanANote) {
 }
 
 // E21.
-TEST_F(Life, SetDeallocationStream) {
+TEST_F(StorageLifetime, SetDeallocationStream) {
   const Array x = Filled(dev(), 1);
   Stream there = NewStream(dev(1));
   EXPECT_STATUS(x.SetDeallocationStream(there), kInvalidArgument, "mtia:0");
@@ -207,7 +207,7 @@ class Plain final : public MemoryResource {
 };
 
 // The memory goes back behind all uses.
-TEST_F(Life, OtherResources) {
+TEST_F(StorageLifetime, OtherResources) {
   InEverySchedule([] {
     auto plain = std::make_shared<Plain>(dev());
     Must(SetMemoryResource(dev(), plain));
@@ -231,7 +231,7 @@ TEST_F(Life, OtherResources) {
 
 // E21: by the allocator, the device and the stream of its making, or the
 // stream that was chosen since, whatever is current and in whatever thread.
-TEST_F(Life, MemoryGoesBackByItsRecipe) {
+TEST_F(StorageLifetime, MemoryGoesBackByItsRecipe) {
   auto plain = std::make_shared<Plain>(dev(1));
   Must(SetMemoryResource(dev(1), plain));
   Stream home = NewStream(dev(1)), chosen = NewStream(dev(1));
@@ -269,7 +269,7 @@ void Arm(const std::string& where, int nth = 1) {
 }
 
 // A join or an enqueue that fails leaves everything as it was.
-TEST_F(Life, FailuresChangeNothing) {
+TEST_F(StorageLifetime, FailuresChangeNothing) {
   for (const char* slot : {"event_record", "stream_wait_event", "copy_async"}) {
     SCOPED_TRACE(slot);
     Reset("");
@@ -295,7 +295,7 @@ TEST_F(Life, FailuresChangeNothing) {
 }
 
 // No call of a copy with steps of its own may leak, whichever fails.
-TEST_F(Life, StepsThatFailLeakNothing) {
+TEST_F(StorageLifetime, StepsThatFailLeakNothing) {
   const char* const slots[] = {
       "alloc",      "copy_async",      "event_record", "stream_wait_event",
       "host_alloc", "copy_peer_async", "event_create", "stream_sync"};
@@ -331,7 +331,7 @@ TEST_F(Life, StepsThatFailLeakNothing) {
 // ---- Threads ----------------------------------------------------------------
 
 // Each operation is one step: a counter in device memory loses nothing.
-TEST_F(Life, ThreadsOnOneArray) {
+TEST_F(StorageLifetime, ThreadsOnOneArray) {
   Reset("mode=threaded,memory=32MiB");
   constexpr int kThreads = 4;
   constexpr int kTimes = 50;
@@ -351,7 +351,7 @@ TEST_F(Life, ThreadsOnOneArray) {
 }
 
 // Locks of two storages are taken in one order.
-TEST_F(Life, ThreadsCopyToAndFro) {
+TEST_F(StorageLifetime, ThreadsCopyToAndFro) {
   Reset("mode=threaded,memory=32MiB");
   const Array x = Filled(dev(0), 1);
   const Array y = Filled(dev(1), 1);

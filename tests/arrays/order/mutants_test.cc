@@ -45,7 +45,7 @@ TEST_F(ArrayMutants, EachIsCaught) {
   }
 }
 
-TEST_F(ArrayMutants, NoneIsNone) {
+TEST_F(ArrayMutants, ProgramsAreRightWithoutAMutant) {
   for (const Litmus& litmus : AllLitmus()) {
     EXPECT_TRUE(litmus.run()) << litmus.name;
   }

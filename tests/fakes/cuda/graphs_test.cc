@@ -33,7 +33,7 @@ Device Gpu() { return Must(GetDevice("cuda:0")); }
 
 // ---- Blocks of captures -----------------------------------------------------
 
-TEST(CudaGraphs, WhatIsFreedInACaptureIsTheGraphs) {
+TEST(CudaGraphs, ABlockFreedInACaptureBelongsToTheGraph) {
   Alone([] {
     const CUstream s = NewStream();
     Cache(s);
@@ -49,7 +49,7 @@ TEST(CudaGraphs, WhatIsFreedInACaptureIsTheGraphs) {
   });
 }
 
-TEST(CudaGraphs, WhatIsHandedOutInACaptureIsTheGraphsBehindIt) {
+TEST(CudaGraphs, ABlockOfACaptureBelongsToTheGraphAfterIt) {
   Alone([] {
     const CUstream s = NewStream();
     Cache(s);
@@ -63,7 +63,7 @@ TEST(CudaGraphs, WhatIsHandedOutInACaptureIsTheGraphsBehindIt) {
   });
 }
 
-TEST(CudaGraphs, WhatWasThereBeforeIsTheGraphsIfItIsFreedInTheCapture) {
+TEST(CudaGraphs, AnOlderBlockFreedInACaptureBelongsToTheGraph) {
   Alone([] {
     const CUstream s = NewStream();
     void* const in = New(s);
@@ -76,8 +76,8 @@ TEST(CudaGraphs, WhatWasThereBeforeIsTheGraphsIfItIsFreedInTheCapture) {
   });
 }
 
-// As of a bucket that another stream of the capture sends.
-TEST(CudaGraphs, RecordedUsesInACaptureAreTheGraphs) {
+// A bucket, for example, that another stream of the capture sends.
+TEST(CudaGraphs, ABlockUsedInACaptureBelongsToTheGraph) {
   Alone([] {
     const CUstream s = NewStream();
     const CUstream side = NewStream();

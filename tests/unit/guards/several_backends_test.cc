@@ -2,7 +2,7 @@
 //
 // Guards of several backends at once in one thread, each restored: mtia, the
 // plain C plugin "good" of tests/abi/plugins, and a backend linked into the
-// program (C1, C96, issue 2 item 5).
+// program (C1, C96).
 
 #include <cstdlib>
 #include <optional>
