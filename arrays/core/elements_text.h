@@ -13,8 +13,9 @@
 
 namespace devrt::internal {
 
-// One word for each of the `count` elements at `bytes`.  `alone` is true for
-// the element of an array without axes, which is not padded.
+// Returns the texts of the `count` elements at `bytes`, padded to one width.
+// `precision`: the precision of floating-point numbers, as in NumPy.  `alone`:
+// the array has no axes, so its one element is not padded.
 std::vector<std::string> ElementWords(DType dtype, const char* bytes,
                                       size_t count, int precision, bool alone);
 

@@ -29,29 +29,30 @@ struct Consumer {
   std::optional<Stream> adopted;
 };
 
-// Reads the number by the row of `pair` in the table of E49; memory in `place`
-// is exported as `pair`.  `home` is the stream that nullopt means while it
-// captures.  `owner` keeps the native stream alive; without an owner the stream
-// may be destroyed after the call.  INVALID_ARGUMENT: a number that the table
-// forbids.
+// Returns the stream that the consumer's number `stream` names, and the order
+// that the consumer gets, by the table of E49.  The memory is in `place`;
+// `pair` is the DLPack device that the export names, which selects the row of
+// the table.  nullopt means `home` while `home` captures (E4).  `owner` keeps
+// the native stream alive.  Without an owner the stream may be destroyed after
+// the call.  Returns INVALID_ARGUMENT for a number that the table forbids.
 absl::StatusOr<Consumer> ResolveConsumer(const Place& place, DLDevice pair,
                                          std::optional<int64_t> stream,
                                          std::optional<StreamRef> home,
                                          std::shared_ptr<void> owner = {});
 
-// Makes the consumer wait for pending uses (E5).  kBuffer if a capture forbids
-// it (E45).
+// Makes the consumer wait for pending uses (E5).  Returns kBuffer if a capture
+// forbids the wait (E45).
 absl::Status OrderConsumer(const Array& array, const Consumer& consumer,
                            CallSite site);
 absl::Status OrderConsumer(const Array& array, StreamRef stream, CallSite site);
 
-// Waits on the host for pending uses (E43).  kBuffer while the stream of such a
-// use is captured (E44).
+// Waits on the host for pending uses (E43).  Returns kBuffer while the stream
+// of such a use is captured (E44).
 absl::Status WaitForHost(const Array& array, CallSite site);
 
-// The stream with a native handle of `device`, which is not a default stream.
-// Adopts a stream that devrt does not know into `*adopted`; with `only_known`
-// that is INVALID_ARGUMENT.
+// Returns the stream of `device` that has the native handle `handle`, which
+// names no default stream.  Adopts a stream that devrt does not know into
+// `*adopted`.  With `only_known` returns INVALID_ARGUMENT for such a stream.
 absl::StatusOr<StreamRef> StreamOfHandle(Device device, int64_t handle,
                                          bool only_known,
                                          std::shared_ptr<void> owner,

@@ -23,15 +23,18 @@ bool AddKnownUses(const void* pointer, absl::Span<const StreamUse> uses);
 
 class GraphUse;
 
-// The live block of the program that `pointer` lies in.  The end of a block
-// counts if no other block begins there (F17).
+// A live block of the program.
 struct HeldBlock {
   void* base;
-  uint64_t bytes;                   // that the program asked for
-  uint64_t id;                      // never reused
-  std::optional<StreamRef> stream;  // that it was given to, if it has not ended
+  uint64_t bytes;  // the size that the program asked for
+  uint64_t id;     // never reused
+  // The stream that the block was given to; nullopt if that stream has ended.
+  std::optional<StreamRef> stream;
   GraphUse* graphs;  // of the allocator, if it serves graphs; else nullptr
 };
+// Returns the block that `pointer` lies in.  The end of a block lies in that
+// block if no other block begins there (F17).  Returns nullopt outside of live
+// blocks.
 std::optional<HeldBlock> FindHeldBlock(const void* pointer);
 
 // Returns true if the live block that begins at `pointer` comes from the

@@ -9,14 +9,20 @@
 
 namespace devrt::internal {
 
-inline constexpr uint64_t kGranule = 512;  // a block is a multiple of it
+// All sizes are in bytes.  The size of a block is a multiple of kGranule.
+inline constexpr uint64_t kGranule = 512;
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
-inline constexpr uint64_t kSmallRequest = kMiB;  // up to it: the small pool
+// Blocks of up to kSmallRequest lie in segments of kSmallSegment.
+inline constexpr uint64_t kSmallRequest = kMiB;
 inline constexpr uint64_t kSmallSegment = 2 * kMiB;
-inline constexpr uint64_t kLargeRequest = 10 * kMiB;  // below it: kLargeSegment
+// Larger blocks below kLargeRequest lie in segments of kLargeSegment.
+inline constexpr uint64_t kLargeRequest = 10 * kMiB;
 inline constexpr uint64_t kLargeSegment = 20 * kMiB;
-inline constexpr uint64_t kSegmentStep = 2 * kMiB;  // for larger segments
-inline constexpr uint64_t kLargeRemainder = kMiB;   // more is split off
+// A block of kLargeRequest or more gets a segment of its size, rounded up to a
+// multiple of kSegmentStep.
+inline constexpr uint64_t kSegmentStep = 2 * kMiB;
+// A large block is split if more than kLargeRemainder would be left over.
+inline constexpr uint64_t kLargeRemainder = kMiB;
 
 constexpr uint64_t RoundUp(uint64_t bytes, uint64_t step) {
   return (bytes + step - 1) / step * step;

@@ -41,15 +41,17 @@ class CachedSegments {
   CachedSegments(const CachedSegments&) = delete;
   CachedSegments& operator=(const CachedSegments&) = delete;
 
-  // Appends what the allocator may give back.
+  // Appends the segments and pages that have no live block.
   void List(std::vector<FreeSegment>* list);
-  // Gives one of them back if it is still as it was listed and its last use is
-  // over.  Waits for that use if `gave_up` is not null; `*gave_up` receives the
-  // first reason for which a wait was given up.
+  // Gives back a segment that List appended.  Returns false, and does nothing,
+  // if the segment has changed since, if its last use is not complete, or if
+  // the allocator serves graphs.  If `gave_up` is not null, first waits for
+  // that use; an error of the wait goes into `*gave_up`, unless an earlier call
+  // has set it.
   bool Release(const FreeSegment& segment, absl::Status* gave_up) {
     return ReleaseUnless(graphs_->active_flag(), segment, gave_up);
   }
-  // Gives back what it can without waiting.
+  // Gives back all segments and pages that need no wait.
   void ReleaseUnused();
   // Does what ReleaseUnused does, for Shutdown: also for an allocator that
   // serves graphs, and also if the device's gate is closed.

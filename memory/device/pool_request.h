@@ -45,9 +45,13 @@ struct PoolReturn {
   const StreamRef* stream;  // nullptr: the stream that the block was given to
   uint64_t site;            // PackSite
   uint64_t event_site = 0;  // index in the history's sites
-  bool claim = false;       // answer kUses even for a block without uses
-  bool plain = false;       // the answer kUses leaves the block as it is
-  bool oversize = false;    // set by the pool: the block was oversize
+  // kUses is the answer for a block without uses, too: the caller reports the
+  // return of the block while the block is kClosing.
+  bool claim = false;
+  // With the answer kUses the block stays live: the caller frees it later by a
+  // call without `plain`.
+  bool plain = false;
+  bool oversize = false;  // set by the pool: the block was oversize
 };
 
 }  // namespace devrt::internal

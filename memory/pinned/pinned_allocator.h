@@ -25,8 +25,10 @@
 // room, cached blocks go back, and then pending frees are waited for (WaitFor
 // may give up on some), each time followed by another try.
 //
-// PinnedMap finds blocks by address (pinned_map.h).
-// Peaks: a Ledger over the classes, in one row.
+// PinnedMap finds blocks by address (pinned_map.h).  A Ledger counts the
+// statistics and their peaks; each class has a shard of it.  Pinned memory has
+// no pools for small and large blocks, so all classes count in one row of the
+// ledger.
 //
 // Locks: class lock > leaves (PinnedMap, PendingFrees, Timeline).  No lock is
 // held while a backend is called or pages are touched.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timelines: all timelines of one device, and which of them serve again.
+// Timelines: all timelines of one device.  Timelines of native streams that
+// ended serve new streams.
 //
 // Threads: any.  Lock: `mutex_`, a leaf; no timeline is called while it is
 // held, except for reading its epoch.
@@ -42,10 +43,11 @@ class Timelines {
   // again once it is spent.
   void Retire(Timeline* timeline) DEVRT_EXCLUDES(mutex_);
 
-  // Returns true if another library captures a stream of the device, as far as
-  // the calling thread may ask (NativeHandle::IsCaptured).
+  // Returns true if another library captures a stream of the device.  A stream
+  // whose handle the calling thread may not use counts as not captured.
   absl::StatusOr<bool> HasCaptured() DEVRT_EXCLUDES(mutex_);
-  // Waits for the device by `wait`; then all work submitted before is complete.
+  // Calls `wait`, which waits for the device.  If that succeeds, the work
+  // submitted before the call is complete in all timelines.
   absl::Status Synchronize(absl::FunctionRef<absl::Status()> wait)
       DEVRT_EXCLUDES(mutex_);
   // Called when the device destroys its native objects.

@@ -54,14 +54,15 @@ struct Config {
   bool fault_delivery_abort = false;  // fault_delivery=status | abort
   bool strict_cuda = false;           // strict=none | cuda (S8)
   uint64_t split_limit = 1ull << 20;  // larger operations run in place
-  // off | check: whether the blocks that allocators cut out of their segments
-  // are watched.  An allocator asks once, so the key belongs into DEVRT_MTIA.
+  // off | check: check watches the blocks that allocators cut out of their
+  // segments.  An allocator asks once, so the key belongs into DEVRT_MTIA.
   // A reset that does not name the key keeps the value.
   bool suballocation = false;
   HostAccess host_access = HostAccess::kReport;  // report | continue | off
-  // ns of real time without progress after which a thread that waits looks
-  // whether another may still act (README.md, "Deadlocks"), a host function is
-  // left behind, and the baton is taken from a thread that computes.
+  // Nanoseconds of real time without progress.  After that time a waiting
+  // thread checks for a deadlock (README.md, "Deadlocks"), the machine goes on
+  // with other work although a host function still runs, and another thread may
+  // take the baton from a thread that computes.
   uint64_t watchdog = 2'000'000'000;
   bool baton = true;  // on | off: several host threads
   bool pin = true;    // on | off: one core under the baton

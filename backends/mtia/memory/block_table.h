@@ -23,8 +23,10 @@ class BlockTable {
  public:
   struct Found {
     uint64_t offset = 0;
-    uint64_t size = 0;  // up to the end, mapped neighbours included
-    uint64_t own = 0;   // without them
+    // Up to the end of the last mapping, if further mappings follow without a
+    // gap.
+    uint64_t size = 0;
+    uint64_t own = 0;  // of this block alone
     uint64_t id = 0;
     uint32_t device = 0;
     bool ordered = false;

@@ -34,10 +34,12 @@ struct Resolved {
   uint32_t device = 0;  // owner; for pinned, the device it is attributed to
   std::byte* local = nullptr;  // where operations may touch it
   std::byte* base = nullptr;   // public base of the allocation
-  uint64_t size = 0;           // of the allocation, as asked for
-  uint64_t own = 0;            // the same, without mapped neighbours
-  uint64_t offset = 0;         // of the pointer in the allocation
-  uint64_t id = 0;             // of the allocation, never reused
+  // Bytes that can be used from `base` on: up to the end of the last mapping,
+  // if further mappings follow without a gap.
+  uint64_t size = 0;
+  uint64_t own = 0;     // bytes of the allocation or mapping alone
+  uint64_t offset = 0;  // of the pointer in the allocation
+  uint64_t id = 0;      // of the allocation, never reused
   // Stream-ordered allocations only.
   bool ordered = false;
   bool is_pending = false;       // its allocation has not run
