@@ -83,7 +83,7 @@ inline void RunCast(const FastApply& fast) {
   }
 }
 
-// By whatever path is chosen, which is returned.
+// Runs the operation by the path that PackApply chooses, and returns that path.
 inline FastApply RunChosen(uint32_t op, const tensor::Tensor& out,
                            const std::vector<tensor::Tensor>& inputs) {
   FastApply fast;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays by their public functions alone, on the devices of the backend that
-// DEVRT_TEST_BACKEND names (cuda): the same tests on GPUs, over a fake driver
-// and on mtia.  What is right is asked of the host and of mtia, which the tests
-// in tests/arrays compare with references.
+// DEVRT_TEST_BACKEND names (cuda).  The tests run on GPUs, over a fake driver
+// and on mtia.  The expected results come from the host and from mtia, which
+// the tests in tests/arrays compare with references.
 
 #ifndef DEVRT_TESTS_HARDWARE_ARRAYS_TEST_H_
 #define DEVRT_TESTS_HARDWARE_ARRAYS_TEST_H_
@@ -47,7 +47,7 @@ class Numbers {
 
   uint64_t Below(uint64_t n) { return random_() % n; }
 
-  // On the host, C-contiguous.
+  // Makes a C-contiguous array on the host.
   Array Make(DimSpan shape, DType dtype) {
     std::vector<double> values(static_cast<size_t>(Count(shape)));
     for (double& value : values) value = Next();

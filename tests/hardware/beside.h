@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that lie beside the test, wherever both were brought.
+// Runs programs that lie in the folder of the test, wherever that folder is.
 
 #ifndef DEVRT_TESTS_HARDWARE_BESIDE_H_
 #define DEVRT_TESTS_HARDWARE_BESIDE_H_
@@ -29,7 +29,8 @@ inline testing::ProcessResult StartBeside(
   return testing::RunProgram(command, variables, kSeconds);
 }
 
-// Its exit code is the test's: 77 skips, all but 0 fails, with its output.
+// Runs a program.  Its exit code decides the test: 0 passes, 77 skips, and any
+// other code fails with the program's output.
 inline void RunBeside(const std::string& program,
                       const std::vector<std::string>& arguments) {
   constexpr int kNothingThere = 77;

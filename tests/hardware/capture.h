@@ -12,7 +12,7 @@
 
 namespace devrt::hardware {
 
-// In global mode, the strictest one.
+// A capture in global mode, the strictest one.
 class Capture {
  public:
   explicit Capture(StreamRef stream)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CUDA's driver, as another library in the process uses it: by dlopen, so that
-// a program starts where there is none.
+// a program also starts on machines without the driver.
 //
 //   CUcontext context = nullptr;
 //   DRIVER_OK(DRIVER_CALL(cuCtxGetCurrent)(&context));
@@ -55,7 +55,7 @@ inline bool HasPrimaryContext(int ordinal) {
   return active != 0;
 }
 
-// Of its own, and current.
+// Makes a new context of the device, and makes the context current.
 inline CUcontext NewContext(int ordinal) {
   CUcontext context = nullptr;
   CUdevice device = 0;

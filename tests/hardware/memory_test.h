@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The allocators by their public functions alone, on the first device of the
-// backend that DEVRT_TEST_BACKEND names (cuda): the same tests on a GPU, over a
-// fake driver and on mtia.  docs/evidence/seed-tests.md says what they are.
+// backend that DEVRT_TEST_BACKEND names (cuda).  The tests run on a GPU, over a
+// fake driver and on mtia.  docs/evidence/seed-tests.md describes them.
 
 #ifndef DEVRT_TESTS_HARDWARE_MEMORY_TEST_H_
 #define DEVRT_TESTS_HARDWARE_MEMORY_TEST_H_
@@ -76,7 +76,7 @@ class MemoryTest : public ::testing::Test {
     Must(FreePinned(host));
     return contents;
   }
-  // How much there is of the device, if half of it is free.
+  // Returns the total memory of the device if half of it is free, else nullopt.
   std::optional<double> TotalIfHalfIsFree() const {
     const MemoryInfo memory = Must(dev().GetMemoryInfo());
     if (memory.free_bytes < memory.total_bytes / 2 + 64 * kMiB) return {};
@@ -87,9 +87,9 @@ class MemoryTest : public ::testing::Test {
   std::optional<Device> device_;
 };
 
-// Holds streams by kernels that spin until Release; for some seconds at most,
-// so that a call which waits for them is a failure and not a hang.  Closed
-// again by the next Hold.
+// Holds streams by kernels that spin until Release.  They spin for some seconds
+// at most, so that a call that waits for them fails and does not hang.  The
+// next Hold closes the gate again.
 class Gate {
  public:
   explicit Gate(Device device)
@@ -111,7 +111,7 @@ class Gate {
     }
     return true;
   }
-  // Returns when nobody uses the flag any more.
+  // Opens the gate, and returns when no stream uses the flag any more.
   void Release() {
     EXPECT_OK(flag_.Set());
     for (const StreamRef stream : held_) EXPECT_OK(stream.Synchronize());

@@ -60,7 +60,9 @@ class Block {
   bool pinned_;
 };
 
-// No two words alike, and none like another seed's.
+// Returns word `index` of the pattern of `seed`.  The words of one pattern
+// differ.  Patterns share no word if their seeds are further apart than the
+// patterns are long.
 inline uint64_t WordAt(uint64_t seed, uint64_t index) {
   return (seed + index) * 0x9E3779B97F4A7C15u;
 }

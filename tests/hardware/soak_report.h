@@ -27,7 +27,7 @@ struct Options {
 // -1 to go on, or the program's exit code.
 int ParseOptions(int argc, char** argv, Options* options);
 
-// How often each of Operations() succeeded.
+// The number of successes of each of Operations().
 using OperationCounts = std::vector<uint64_t>;
 
 struct Report {

@@ -88,7 +88,7 @@ inline void Traced(const char* times, void (*body)(), void (*look)(Trace*),
   });
 }
 
-// Of the simulator: the next such call, nothing else.
+// Makes the next such call of the simulator fail, and no other call.
 inline void FailNext(const char* call, int32_t native_code) {
   SimulatedFault fault;
   fault.kind = SimulatedFault::Kind::kApi;

@@ -79,7 +79,8 @@ class MemoryTest : public testing::Test {
     memory_->Info(device, &free_bytes, &total);
     return free_bytes;
   }
-  // Where operations touch [ptr, ptr + size), which must be accessible.
+  // Returns the address at which operations access [ptr, ptr + size).  Fails
+  // the test if the range is not accessible.
   std::byte* Local(uint32_t device, const void* ptr, uint64_t size) {
     std::string why;
     std::byte* local = memory_->Local(device, ptr, size, &why);

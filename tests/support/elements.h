@@ -46,7 +46,7 @@ inline Element Apply(uint32_t op, uint32_t dtype, const Element& a,
                 cts::Compute(op, dtype, Decode(dtype, a), Decode(dtype, b)));
 }
 
-// How equal two elements have to be.
+// The rule by which two elements count as equal.
 enum class Match {
   kBits,
   kFloat,   // as kBits, but all NaNs are equal

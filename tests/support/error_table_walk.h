@@ -43,7 +43,7 @@ inline void ExpectOthersSuspect(Meanings meaning_of) {
   }
 }
 
-// Of the header's codes exactly these make a device unusable.
+// Checks that exactly the codes `sticky` of the header make a device unusable.
 template <size_t kCount>
 void ExpectSticky(const NamedError (&header)[kCount], Meanings meaning_of,
                   std::initializer_list<int> sticky) {

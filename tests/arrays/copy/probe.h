@@ -67,22 +67,23 @@ class BackendProbe {
 
   // Before each copy of `stream` between host and device, or within one.
   std::function<void(devrt_stream stream)> before_copy;
-  // Before each wait of the host.
+  // Called before each wait of the host.
   std::function<void()> before_wait;
-  // Where a step of an operation on arrays may begin: no lock is held there.
+  // Called where a step of an operation on arrays may begin.  No lock is held
+  // there.
   std::function<void()> between;
 
-  // Since the last look: (c)opies, (p)eer copies, (f)ills, (k)ernels,
-  // (r)ecords, (w)aits of streams.
+  // Returns the calls since the last TakeCalls: (c)opies, (p)eer copies,
+  // (f)ills, (k)ernels, (r)ecords, (w)aits of streams.
   std::string TakeCalls() { return std::exchange(calls_, ""); }
   const std::string& calls() const { return calls_; }
-  // As the backend says.
+  // Asks the backend, not devrt.
   bool IsIdle(devrt_stream stream) const {
     uint32_t done = 0;
     EXPECT_EQ(real_.stream_query(Self(), stream, &done), nullptr);
     return done != 0;
   }
-  // Without kernels.
+  // Makes the devices look as if they had no kernels.
   static void TakeKernelsAway() {
     for (int i = 0; i < MtiaTest::kDevices; ++i) {
       Streams(i)->elementwise.table = nullptr;

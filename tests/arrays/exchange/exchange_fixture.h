@@ -87,7 +87,8 @@ class ExchangeTest : public MtiaTest {
     EXPECT_EQ(foreign.released(), before);
     return x.ok() ? "imported" : MessageOf(x.status());
   }
-  // No storage lives on; the fixture asks for what is left, caches too.
+  // Checks that no storage is left.  Empties the caches, because the base class
+  // checks for memory that is left.
   void TearDown() override {
     // A release by a consumer may end native streams, each with an event.
     for (int round = 0; round < 2; ++round) {

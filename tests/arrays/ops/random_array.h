@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays of random layout and content on a device, whose elements the test
-// knows without asking them.
+// Arrays of random layout and content on a device.  The test knows their
+// elements without reading them from the device.
 
 #ifndef DEVRT_TESTS_ARRAYS_OPS_RANDOM_ARRAY_H_
 #define DEVRT_TESTS_ARRAYS_OPS_RANDOM_ARRAY_H_
@@ -60,7 +60,7 @@ void ForEach(const Shape& shape, const std::vector<Shape>& operands,
 size_t CountOf(const Shape& shape);
 Shape ShapeOf(const Array& array);
 
-// Compares all elements; false and a failure of the test where they differ.
+// Compares all elements; returns false and fails the test if they differ.
 bool ExpectElements(const Array& array, const std::vector<Element>& wanted,
                     reference::Match match);
 

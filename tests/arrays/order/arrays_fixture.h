@@ -27,7 +27,7 @@ class ArraysTest : public MtiaTest {
     EXPECT_OK(EmptyPinnedCache(dev().backend()));
     MtiaTest::TearDown();
   }
-  // No storage lives, and no owner is kept once the devices are done.
+  // Waits for the devices, and checks that no storage and no owner is left.
   static void ExpectNothingLeft() {
     for (int i = 0; i < kDevices; ++i) EXPECT_OK(dev(i).Synchronize());
     for (int i = 0; i < 100; ++i) internal::RunPendingReleases();

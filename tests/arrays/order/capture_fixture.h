@@ -48,7 +48,7 @@ class Captures {
     return std::any_of(of.begin(), of.end(),
                        [id](const auto& each) { return each.second == id; });
   }
-  // Of a stream that is in it: for all of its streams.
+  // Ends the capture that `stream` is in, for all streams of that capture.
   void End(devrt_stream stream) {
     const uint64_t id = of.at(stream);
     absl::erase_if(of, [id](const auto& each) { return each.second == id; });
@@ -158,13 +158,13 @@ class CapturesTest : public ArraysTest {
     SetTable(nullptr);
   }
 
-  // With memory in the stream's cache.
+  // Begins a capture, with memory in the stream's cache.
   void Begin(StreamRef stream) {
     Warm(stream);
     BeginBare(stream);
   }
-  // Puts memory into the cache of `stream`, because a capture gets none from
-  // the driver.
+  // Puts memory into the cache of `stream`, because the driver gives none to a
+  // capture.
   static void Warm(StreamRef stream) {
     const StreamGuard on(stream);
     NewArray(stream.device());
@@ -192,11 +192,12 @@ class CapturesTest : public ArraysTest {
     g_records = g_waits = g_questions = 0;
   }
 
-  // Without taking the handle, as the driver sees it.
+  // Returns true if the driver captures `stream`.  Does not take the handle
+  // from devrt.
   bool IsInCapture(StreamRef stream) const {
     return captures_.of.contains(stream.record()->handle.load());
   }
-  // The capture of `stream`, for all of its streams.
+  // Ends the capture that `stream` is in, for all streams of that capture.
   void EndCapture(StreamRef stream) {
     captures_.End(stream.record()->handle.load());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs whose result shows whether arrays/ joins what it has to: in
-// some schedule a join that is left out gives another value.
+// Programs that find joins missing in arrays/: without one of the joins, some
+// schedule gives another result.
 
 #ifndef DEVRT_TESTS_ARRAYS_ORDER_LITMUS_H_
 #define DEVRT_TESTS_ARRAYS_ORDER_LITMUS_H_

@@ -23,7 +23,8 @@ namespace devrt::testing {
 
 class Others {
  public:
-  // As the native handle, which makes it known outside.
+  // Returns the native handle as a number.  devrt then counts the stream as
+  // exposed.
   static int64_t Handle(StreamRef stream) {
     return static_cast<int64_t>(
         reinterpret_cast<uintptr_t>(Must(stream.Native())));
@@ -38,7 +39,7 @@ class Others {
                                 bytes, DEVRT_COPY_INFER),
         "copy"));
   }
-  // All bytes.
+  // Sets all bytes to `value`.
   static void Fill(StreamRef stream, void* to, uint8_t value, uint64_t bytes) {
     Must(stream.Native());
     internal::DeviceRecord* const device = stream.device().record();
@@ -77,8 +78,8 @@ class AsHip {
   const ExchangeSettings settings_;
 };
 
-// Which streams of device 0 another library captures, as far as devrt can tell.
-// One at a time.
+// The streams of device 0 that another library captures, as devrt sees them.
+// Only one object may live at a time.
 class Capture {
  public:
   Capture() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels that wait for a word of pinned memory.  The host sets such a word
-// without a call, so somebody has to look: every call does, and a thread of the
-// fake's own while a kernel waits.  A waiting kernel is a flag of the
-// simulator's; its timeout is real time, as the device's clock is.
+// without a call, so every call of the fake driver reads the words, and so does
+// a thread of the fake driver while a kernel waits.  A waiting kernel is a flag
+// of the simulator.  The timeout of the kernel is real time, as the device's
+// clock is.
 
 #ifndef DEVRT_TESTS_FAKES_COMMON_FLAGS_H_
 #define DEVRT_TESTS_FAKES_COMMON_FLAGS_H_
@@ -20,10 +21,10 @@ int WaitForWord(const Work& work, const uint32_t* word, uint64_t timeout);
 // Submits a kernel that stores a word.
 int SetWord(const Work& work, uint32_t* word, uint32_t value);
 
-// Lets those kernels go on whose words are set.
+// Lets the kernels go on whose words are set.
 void OpenFlags();
-// Before the memory is gone: kernels of other devices that still look at it
-// end.
+// Called before the memory is freed.  Ends the kernels of other devices that
+// still wait for words in it.
 void ForgetWords(const void* begin, size_t size);
 
 }  // namespace devrt::fake

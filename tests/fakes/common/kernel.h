@@ -21,7 +21,7 @@ struct Kernel {
 
 // nullptr: there is none of that name.
 const Kernel* FindKernel(const char* name);
-// Those of devrt.elementwise/0 and devrt.reduce/0 only.
+// Finds only kernels of devrt.elementwise/0 and devrt.reduce/0.
 const Kernel* FindTensorKernel(const char* name);
 
 }  // namespace devrt::fake

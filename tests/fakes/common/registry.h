@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which handles of a fake driver are alive.
+// The live handles of a fake driver.
 
 #ifndef DEVRT_TESTS_FAKES_COMMON_REGISTRY_H_
 #define DEVRT_TESTS_FAKES_COMMON_REGISTRY_H_

@@ -23,13 +23,15 @@ struct Simulator {
   const devrt_launch_v0* launch = nullptr;
 };
 
-// Opened at the first call, by whoever initialises the driver.
+// Returns the simulator.  The first call, which initialises the driver, opens
+// it.
 const Simulator& TheSimulator();
 
 // Returns true if the simulator's clock is virtual.
 bool IsVirtual();
 
-// Ends the status.  A fault of a device becomes the process's.
+// Destroys the status and returns its code.  A fault of a device becomes a
+// fault of the process.
 int Translate(devrt_status status);
 
 template <auto kSlot, typename... Args>

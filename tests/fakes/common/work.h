@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an operation goes: what a vendor's stream means for the simulator.
+// The stream of the simulator that an operation on a vendor's stream goes to.
 
 #ifndef DEVRT_TESTS_FAKES_COMMON_WORK_H_
 #define DEVRT_TESTS_FAKES_COMMON_WORK_H_

@@ -53,7 +53,7 @@ struct CUstream_st {
   devrt_stream sim = nullptr;
   unsigned flags = 0;
   int priority = 0;
-  // With bare_records or early_reads: behind all but records.
+  // With bare_records or early_reads: an event after all work except records.
   devrt_event last_work = nullptr;
   std::atomic<CUstreamCaptureStatus> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   std::atomic<unsigned long long> capture_id{0};  // 0: of none

@@ -132,11 +132,11 @@ struct Target : Work {
 };
 hipError_t Resolve(const char* call, hipStream_t stream, Target* target);
 
-// Around an operation that is no wait and no record.
+// Encloses the submission of an operation other than a wait or a record.
 class Submission {
  public:
   explicit Submission(const Target& target);
-  // Gives `error`, the operation's, back.
+  // Returns `error`, the result of the operation.
   hipError_t End(hipError_t error);
 
  private:

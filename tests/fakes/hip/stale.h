@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With c37_stale: what a device has written to pinned memory that nobody asked
-// to be coherent, and that the host does not see yet.
+// With c37_stale: data that a device has written to pinned memory without the
+// coherence flag, and that the host does not see yet.
 
 #ifndef DEVRT_TESTS_FAKES_HIP_STALE_H_
 #define DEVRT_TESTS_FAKES_HIP_STALE_H_
@@ -15,7 +15,7 @@ void AddIncoherent(const void* base);
 void RemoveIncoherent(const void* base);
 bool IsIncoherent(const void* base);
 
-// A copy to such memory.
+// Copies to such memory.
 hipError_t CopyUnseen(const Target& target, void* dst, const void* src,
                       size_t size);
 // The host sees all that was written so far.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A libamdhip64.so that forwards to CUDA's driver, so that the HIP plugin runs
-// where there are NVIDIA GPUs and no others.  It shows that the plugin works on
-// a GPU, not that it works on AMD's.  Not installed.
+// on a machine with NVIDIA GPUs only.  It shows that the plugin works on a GPU,
+// but not that it works on GPUs of AMD.  Not installed.
 //
 //   LD_LIBRARY_PATH=<build>/tests/fakes/hip_on_cuda devrt list
 //

@@ -12,7 +12,7 @@
 namespace devrt::testing {
 
 // Runs the program on the streams' device beside a ModelAllocator, and leaves
-// the device as it was.  What differed first, or "".
+// the device as it was.  Returns the first difference, or "".
 std::string RunExactly(const std::vector<Stream>& streams,
                        const Program& program);
 

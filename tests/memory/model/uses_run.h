@@ -11,10 +11,10 @@
 
 namespace devrt::testing {
 
-// Runs the program on the streams' device watching who uses what, and leaves
-// the device as it was, with other streams maybe.  What went wrong first, or
-// "". A request may be refused if it would not fit although each live block
-// kept two of the largest pages from the driver.
+// Runs the program on the streams' device and checks which stream uses which
+// block.  Leaves the device as it was, but may replace streams.  Returns the
+// first error, or "".  A request may be refused if it would not fit although
+// each live block kept two of the largest pages from the driver.
 std::string RunWithUses(std::vector<Stream>* streams, const Program& program);
 // The number of requests that were refused so far.
 int CountRefused();

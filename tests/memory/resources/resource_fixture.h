@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResourceTest: what tests of resources share: a resource over a span of plain
-// addresses, which nothing reads, and a program of calls that any resource must
-// answer in the same way.
+// ResourceTest: the fixture of the tests of resources.  It has a resource over
+// a span of plain addresses, which nothing reads, and a program of calls for
+// which every resource has to give equal results.
 
 #ifndef DEVRT_TESTS_MEMORY_RESOURCES_RESOURCE_FIXTURE_H_
 #define DEVRT_TESTS_MEMORY_RESOURCES_RESOURCE_FIXTURE_H_
@@ -98,7 +98,7 @@ class ResourceTest : public MtiaTest {
                   r.properties().name);
     EXPECT_OK(r.Deallocate(stream(), b, 1000));
     EXPECT_OK(r.Trim());
-    // Where frees are the stream's.
+    // Some resources free in the stream's order.
     EXPECT_OK(stream().Synchronize());
   }
 };

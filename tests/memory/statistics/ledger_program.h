@@ -18,7 +18,7 @@ struct TestShard {
   LedgerShard shard;
   int exclusive = 0;  // how often Count was not enough
 
-  // As a pool does it.  `inside` runs under the lock, once counted.
+  // Counts as a pool does.  `inside` runs under the lock, after the count.
   template <typename Function>
   void Count(Ledger* ledger, Row row, const Change& change, Function inside) {
     {
@@ -41,7 +41,8 @@ class ChangeMaker {
 
   Row NextRow() { return random_() % 2 == 0 ? kSmallRow : kLargeRow; }
 
-  // On top of `current`, which only the caller changes.
+  // Returns a random change that makes no figure of `current` negative.  Only
+  // the caller may change `current`.
   Change Next(const int64_t (&current)[kMetrics]) {
     Change c;
     for (size_t m = 0; m < kMetrics; ++m) {

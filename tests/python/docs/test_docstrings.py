@@ -46,7 +46,11 @@ def site_module(name):
     spec = importlib.util.spec_from_file_location(
         f"site_{name}", ROOT / f"docs/site/{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.append(str(ROOT / "docs/site"))  # for what the module imports
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "docs/site"))
     return module
 
 
