@@ -38,11 +38,16 @@
 
 namespace devrt {
 
+// The statistics of the device's caching allocator.
 DEVRT_EXPORT MemoryStatistics GetMemoryStatistics(Device device);
+// Sets each peak to the current value.
 DEVRT_EXPORT void ResetPeakMemoryStatistics(Device device);
+// Sets freed to 0, allocated to current, and the plain counters to 0.
 DEVRT_EXPORT void ResetAccumulatedMemoryStatistics(Device device);
 
+// The statistics of the backend's cache of pinned memory.
 DEVRT_EXPORT PinnedStatistics GetPinnedStatistics(Backend backend);
+// As the functions for devices:
 DEVRT_EXPORT void ResetPeakPinnedStatistics(Backend backend);
 DEVRT_EXPORT void ResetAccumulatedPinnedStatistics(Backend backend);
 

@@ -21,6 +21,7 @@ struct HistoryOptions {
   bool stacks = false;        // record addresses of up to 32 frames
 };
 
+// What an event of the history tells of.
 enum class MemoryAction : uint32_t {
   kAlloc = 0,          // a program got a block
   kFreeRequested = 1,  // FreeMemory

@@ -74,9 +74,8 @@ struct PinnedStatistics {
   DurationStat host_free_time;
 };
 
-// The names of docs/reference/semantics.md 3.3, such as
-// "active_bytes.all.current", in alphabetical order: 122 for a device, 28 for
-// pinned memory.
+// Figures by the names of docs/reference/semantics.md 3.3, such as
+// "active_bytes.all.current", in alphabetical order.
 using StatisticKeys = std::vector<std::pair<std::string, int64_t>>;
 // All figures: 122 of a device, 28 of pinned memory.
 DEVRT_EXPORT StatisticKeys ToKeys(const MemoryStatistics& statistics);

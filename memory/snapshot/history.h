@@ -43,9 +43,10 @@ namespace devrt {
 DEVRT_EXPORT absl::Status RecordMemoryHistory(
     Device device, std::optional<HistoryOptions> options);
 
+// The segments, blocks and history of the device's caching allocator.
 DEVRT_EXPORT absl::StatusOr<MemorySnapshot> TakeMemorySnapshot(Device device);
 
-// JSON in the schema "devrt.memory/1".
+// A snapshot as JSON, in the schema "devrt.memory/1":
 DEVRT_EXPORT absl::StatusOr<std::string> MemorySnapshotJson(Device device);
 DEVRT_EXPORT std::string ToJson(const MemorySnapshot& snapshot);
 
