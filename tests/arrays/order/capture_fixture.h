@@ -164,10 +164,11 @@ class CapturesTest : public ArraysTest {
     BeginBare(stream);
   }
   // Puts memory into the cache of `stream`, because the driver gives none to a
-  // capture.
-  static void Warm(StreamRef stream) {
+  // capture.  As long as the array lives, no other stream takes the rest of its
+  // segment.
+  static Array Warm(StreamRef stream) {
     const StreamGuard on(stream);
-    NewArray(stream.device());
+    return NewArray(stream.device());
   }
   void BeginBare(StreamRef stream) {
     captures_.Begin(Handle(stream));

@@ -110,7 +110,7 @@ TEST_F(CapturedMemory, ACastsMemoryIsTheGraphs) {
 TEST_F(CapturedMemory, TheSameCaptureUsesItAgain) {
   Stream a = NewStream();
   Stream b = NewStream();
-  Warm(b);
+  const Array of_b = Warm(b);
   const StreamGuard on(a);
   const Array out = Filled(dev(), 0);
   Begin(a);

@@ -99,7 +99,7 @@ TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
 TEST_F(CapturesTest, UsesOfOneCaptureBecomeEdges) {
   Stream a = NewStream();
   Stream b = NewStream();
-  Warm(b);
+  const Array of_b = Warm(b);
   Begin(a);
   std::optional<Array> x;
   {
