@@ -75,8 +75,8 @@ bool OtherThreadsSleep() {
 
 // AddressSanitizer of GCC 12 does not hold its allocator's locks during fork.
 // If another thread allocates at that moment, the child waits for a lock that
-// no thread of it can unlock.  A sleeping thread holds no such lock.  Threads of
-// some tests never sleep: the wait is short.
+// no thread of it can unlock.  A sleeping thread holds no such lock.  The wait
+// is short, because threads of some tests never sleep.
 void WaitForOtherThreads() {
   const auto deadline = Clock::now() + std::chrono::milliseconds(100);
   while (!OtherThreadsSleep() && Clock::now() < deadline) {
