@@ -44,8 +44,11 @@ struct Call {
 std::shared_ptr<Call> StartCall(const WaitCall& call) {
   auto running = std::make_shared<Call>();
   try {
-    std::thread([running, call] {
+    std::thread([running, call = WaitCall(call)]() mutable {
       absl::Status status = call();
+      // The call may hold a stream.  The caller may shut devrt down as soon as
+      // it knows the status, and a stream that is alive forbids that.
+      call = nullptr;
       const std::lock_guard<std::mutex> lock(running->mutex);
       running->status = std::move(status);
       running->changed.notify_all();
