@@ -13,6 +13,8 @@
 //   EXPECT_EQ(r.exit_code, 3) << r.output;
 //
 // The parent must not have opened a backend, and must have no other threads.
+// Tests of fork itself break this rule.  Under AddressSanitizer a fork
+// therefore waits, at most 100 ms, until the other threads sleep.
 // Threads: one at a time.
 
 #ifndef DEVRT_TESTS_SUPPORT_SUBPROCESS_H_
