@@ -27,8 +27,8 @@ std::atomic<int> exit_handlers{0};
 
 }  // namespace
 
-// What a plugin leaves for the end of the process passes here: atexit, and the
-// destructors of static objects.
+// Counts what a plugin registers for the end of the process: atexit functions
+// and the destructors of static objects.
 extern "C" int __cxa_atexit(void (*)(void*), void* arg, void* dso);
 extern "C" int __cxa_atexit(void (*function)(void*), void* arg, void* dso) {
   using Function = int (*)(void (*)(void*), void*, void*);
@@ -77,7 +77,7 @@ off_t WrittenToStdout() {
   return lseek(STDOUT_FILENO, 0, SEEK_CUR);
 }
 
-// What the plugin gave, copied as a host does.
+// Copies the plugin's answer as a host does.
 Text Take(const devrt_backend_v0& backend, Opened* opened) {
   if (backend.ops == nullptr) return "P5: open gave no table";
   std::memcpy(&opened->ops, backend.ops,

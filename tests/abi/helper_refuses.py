@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What devrt_plugin_helper.h must refuse to compile, and with which words.
+"""Checks that the compiler refuses wrong uses of devrt_plugin_helper.h, and its
+messages.
 
 usage: helper_refuses.py COMPILER [ARGUMENT...]
 
@@ -82,7 +83,7 @@ def source(body, definition):
 
 
 def complaint(compiler, case):
-    """What is wrong with the compiler's answer, empty for nothing."""
+    """Returns the fault of the compiler's answer, or an empty text."""
     name, body, definition, expected = case
     command = compiler + ["-std=c++17", f"-I{ROOT / 'include'}",
                           "-fsyntax-only", "-x", "c++", "-"]

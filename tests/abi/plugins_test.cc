@@ -64,7 +64,7 @@ class PluginTest : public testing::TestWithParam<const char*> {
     backend_.struct_size = sizeof backend_;
     ASSERT_TRUE(Ok(plugin_.open(host_.table(), &backend_)));
     ASSERT_NE(backend_.ops, nullptr);
-    // What every host does with a table of any length.
+    // Every host copies a table of any length so.
     std::memcpy(&ops_, backend_.ops,
                 std::min<size_t>(backend_.ops->struct_size, sizeof ops_));
     self_ = backend_.self;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/coming-from/ says of other libraries, as functions that measure it.
+"""Claims of docs/coming-from/ about other libraries, as functions that measure them.
 
 A module of claims makes one Library and decorates its functions:
 

@@ -6,7 +6,7 @@ import threading
 
 
 def in_thread(function):
-    """What a function returns, or raises, in a new thread."""
+    """Returns function(), or raises its exception, from a new thread."""
     result = {}
 
     def run():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/coming-from/cuda-core.md says of cuda.core."""
+"""Claims of docs/coming-from/cuda-core.md about cuda.core."""
 
 import claims
 import concurrency

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/coming-from/cupy.md says of CuPy."""
+"""Claims of docs/coming-from/cupy.md about CuPy."""
 
 import claims
 import concurrency

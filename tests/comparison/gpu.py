@@ -101,7 +101,7 @@ def fault(stream=0):
 
 
 def in_forked_child(function):
-    """What function() returns, a text, in a child of this process."""
+    """Returns the text of function() from a child of this process."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/coming-from/numba.md says of Numba's CUDA target, numba-cuda."""
+"""Claims of docs/coming-from/numba.md about Numba's CUDA target, numba-cuda."""
 
 import asyncio
 

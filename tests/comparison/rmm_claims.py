@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/coming-from/rmm.md says of RMM, with the document that says it.
+"""Claims of docs/coming-from/rmm.md about RMM, each with the document that says so.
 
 RMM is not measured. The claims were read in RMM's documents and headers of 2025 and
 2026, which are linked at the commit that was read.

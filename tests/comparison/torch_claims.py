@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/coming-from/pytorch.md says of PyTorch and c10."""
+"""Claims of docs/coming-from/pytorch.md about PyTorch and c10."""
 
 import inspect
 import pathlib

@@ -190,7 +190,7 @@ class Interrupted(SuiteTest):
 class OnATerminal(SuiteTest):
 
     def run_on_terminal(self, **variables):
-        """What standard error shows when it is a terminal."""
+        """Returns the text of standard error on a terminal."""
         try:
             ours, theirs = pty.openpty()
         except OSError as error:  # a root without /dev/pts

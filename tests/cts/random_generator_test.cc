@@ -136,7 +136,7 @@ TEST(RandomShrink, ThreadsRemainWhereTheyMatter) {
     const Program small =
         Shrink(program, Everything(), fails, [] { return false; });
     EXPECT_TRUE(fails(small));
-    // What it copies may have come by another one.
+    // A second copy may have brought the data that the first one copies.
     EXPECT_LE(Count(small, Act::kCopy), 2u) << ToText(small);
   }
   EXPECT_GT(shrunk, 20);

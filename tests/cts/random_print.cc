@@ -42,7 +42,7 @@ Program Richest(const std::string& form) {
   return richest;
 }
 
-// What is read last is said to be something else.
+// Changes the expected value of the last read.
 void MakeWrong(Program* program) {
   for (size_t i = program->steps.size(); i-- > 0;) {
     Step& step = program->steps[i];

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the random tests print as C++ compiles, and does what they did.
+"""Tests that a random test printed as C++ compiles and does the test's operations.
 
 usage: random_printed_test.py PLUGIN PROGRAM WRONG_PROGRAM
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What random programs say of a backend whose streams are threads: nothing of
-one that is right, and of one that was wrong for a while what was seen."""
+"""Verdicts of random programs on a backend whose streams are threads: no finding for a
+right one, and the findings for one that was wrong for a while."""
 
 import contextlib
 import os

@@ -83,7 +83,7 @@ TEST(Run, TellsTheObserverWhatItReports) {
   });
 }
 
-// What only the supervisor sees comes to the observer, too, with everything.
+// The observer also gets, in full, a result that only the supervisor sees.
 TEST(Run, TellsTheObserverOfAPluginThatDoesNotOpen) {
   InChild([] {
     Watcher watcher;

@@ -28,7 +28,7 @@ def plugin(name):
 
 
 class Report:
-    """What one run said: text, JSON and JUnit, which must agree."""
+    """The reports of one run as text, JSON and JUnit, which must agree."""
 
     def __init__(self, test, text, json_path, junit_path):
         self.text = text

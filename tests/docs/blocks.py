@@ -23,7 +23,7 @@ import header_examples  # noqa: E402
 import pages as page_runner  # noqa: E402
 
 FENCE = re.compile(r"^( *)(```+|~~~+)(.*)$")
-# What scripts/docs does not copy.
+# scripts/docs does not copy these.
 LEFT_OUT = re.compile(r"build.*|\..*|subprojects|__pycache__")
 README = "README.md"
 

@@ -45,7 +45,7 @@ OF_A_BUILD = re.compile(r"(?:\./)?build[\w-]*/[\w./-]+")
 # The reader's own programs.
 OF_THE_READER = ("./program", "./train")
 SCRIPT = re.compile(r"^(?:\./)?((?:\.ci|scripts|tests|bench)/[\w./-]+)$")
-# What programs of a build take that link a library with options.
+# Options of programs of a build that come from a library.
 OF_LIBRARIES = {"--benchmark_filter", "--benchmark_repetitions", "--gtest_filter",
                 "--benchmark_report_aggregates_only",
                 "-runs", "-max_len", "-timeout", "-rss_limit_mb"}
@@ -99,7 +99,7 @@ def run(*command, **options):
 
 @functools.lru_cache(maxsize=None)
 def help_of(*command):
-    """What the command prints for --help, or None if it is not installed."""
+    """Returns the text of --help, or None if the command is not installed."""
     if shutil.which(command[0]) is None:
         return None
     return run(*command, "--help")[1]
@@ -126,7 +126,8 @@ def check_options(words, text, what, known=()):
 
 @functools.lru_cache(maxsize=None)
 def of_build(name):
-    """What Meson says of the build: "buildoptions", "tests" or "targets"."""
+    """Returns Meson's introspection of the build: "buildoptions", "tests" or
+    "targets"."""
     path = pathlib.Path(os.environ["DEVRT_BUILD"]) / f"meson-info/intro-{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 

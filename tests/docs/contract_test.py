@@ -68,7 +68,7 @@ class Contract(unittest.TestCase):
         known = plugins_in_tree()
         for number, _, enforcer, broken, kept, _ in self.rows:
             names = re.findall(r"`(\w+)`", broken)
-            # What the core sees to, no plugin can break; and where a file lies
+            # No plugin can break a rule that the core enforces. The place of a file
             # (P19) is not in the file.
             self.assertTrue(names or "core" in enforcer or number == "P19",
                             number)

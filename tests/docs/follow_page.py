@@ -76,7 +76,7 @@ class Shell:
             stderr=subprocess.STDOUT)
 
     def type(self, block):
-        """What the block wrote, and the folder that the shell is in then."""
+        """Returns the block's output and the shell's folder after it."""
         self.shell.stdin.write(f"{{\n{block}}} </dev/null\n"
                                f"printf '%s\\n' \"$PWD\" '{self.END}'\n")
         self.shell.stdin.flush()

@@ -46,7 +46,7 @@ def examples_of_pages():
 
 
 def complaints(examples, language):
-    """What the compiler says about a program of these examples."""
+    """Returns the compiler's messages about a program of these examples."""
     standard = {"c": "c99", "c++": "c++17"}[language]
     headers = sorted({example.header for example in examples
                       if not example.is_in_page})

@@ -74,7 +74,7 @@ def cells(row):
 
 
 def complaints_about_the_beginning(page, all_blocks):
-    """What is wrong with the paragraph that follows the title."""
+    """Returns the faults of the paragraph that follows the title."""
     if len(all_blocks) < 2 or all_blocks[0][0] != "heading":
         return [f"{page}: no text follows a title"]
     kind, _, text = all_blocks[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user sees of machines whose HIP is not as it should be.
+"""Output for a user on machines with a missing or broken HIP.
 
 The plugin for HIP over the fake runtime: none, one of an unknown version, one
 that lacks functions, no device.  Whatever it is, the other backends work on.

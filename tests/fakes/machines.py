@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of broken machines share."""
+"""Parts that the tests of broken machines share."""
 
 import os
 import pathlib

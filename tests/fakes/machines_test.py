@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user sees of machines that are not as they should be.
+"""Output for a user on machines with a missing or broken CUDA.
 
 The plugin for CUDA over the fake driver: no driver, an old one, no device, a
 device that is lost.

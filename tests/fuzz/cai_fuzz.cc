@@ -55,7 +55,7 @@ CudaArrayImport Options(ExchangeInput* in, const CudaArrayInterface& cai) {
   CudaArrayImport how;
   if (in->Rarely(16)) how.sync = false;
   if (!in->Rarely(8)) return how;
-  // What is broadcast may be larger than all memory.
+  // A broadcast array may be larger than all memory.
   double count = 1;
   for (const int64_t extent : cai.shape) count *= static_cast<double>(extent);
   if (count > 65536) return how;

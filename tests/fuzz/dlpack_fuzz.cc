@@ -102,7 +102,7 @@ void Try(ExchangeInput* in, Managed* managed, Tensor* memory) {
   }
   Settle();
   const bool copied = how.copy.has_value() || how.place.has_value();
-  // What was given back to devrt is let go behind the stream that took it.
+  // devrt releases a returned tensor behind the stream that used it.
   if (copied || memory->released == 0) {
     for (int i = 0; i < 2; ++i) {
       FUZZ_EXPECT(GetDevice("mtia", i)->Synchronize().ok());

@@ -44,7 +44,7 @@ TEST(FillTest, SetsItsBytesAndNoOthers) {
   }
 }
 
-// What a grid of its largest size leads to.
+// A grid has a largest size; its blocks then process more than one tile.
 TEST(GridTest, BlocksGoOnWhereTheGridEnds) {
   const int64_t count = 5 * kThreads * 4 + 3;
   std::vector<int32_t> a, b, out(static_cast<size_t>(count), -1);

@@ -108,7 +108,7 @@ TEST_F(ArraysCapture, WhatHasFinishedIsDropped) {
   EXPECT_TRUE(capture.End());
 }
 
-// What devrt asks for itself is no matter of a capture, of any thread.
+// devrt's internal queries do not disturb a capture of any thread.
 TEST_F(ArraysCapture, PollsLeaveItValid) {
   const Stream stream = Must(Stream::Create(dev()));
   const Stream stuck = Must(Stream::Create(dev()));

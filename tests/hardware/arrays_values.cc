@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What arrays of a device hold after copies, casts and operations.
+// Values of a device's arrays after copies, casts and operations.
 
 #include <cmath>
 #include <complex>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program gets wrong: a status, and nothing changed.  After each test
-// the device still works, and at the end nothing is left alive.
+// Wrong calls return a status and change nothing.  After each test the device
+// still works, and at the end nothing is left alive.
 #include <atomic>
 #include <cstdint>
 #include <limits>

@@ -101,7 +101,8 @@ class Coexistence(unittest.TestCase):
     def assert_ordered(self, index, ours, theirs):
         """Both names of one stream: four steps, each needs the one before."""
         first, second = self.peer.new_array(index), self.peer.new_array(index)
-        # What compiles or loads at first must not do so beside a held stream.
+        # The first call compiles or loads code, and must not do so beside a held
+        # stream.
         self.peer.fill(index, theirs, first, 1)
         self.peer.copy(index, theirs, second, first)
         self.peer.synchronize(theirs)
@@ -200,7 +201,7 @@ class WithNumba(Coexistence):
 
 
 class Contexts(unittest.TestCase):
-    """What is no library's: a context of cuCtxCreate's, and none."""
+    """A context that cuCtxCreate made, and a thread without a context."""
 
     def setUp(self):
         self.driver = peer_of("driver")

@@ -118,7 +118,7 @@ class Driver:
         self.call("cuStreamSynchronize", stream)
 
     def held_bytes(self, index):
-        """What the library keeps of the device's memory; this one nothing."""
+        """Returns the bytes of device memory that the library keeps: none."""
         return 0
 
 

@@ -109,7 +109,7 @@ TEST_F(ContextAudit, WorkOnTheLastMakesOneThere) {
   EXPECT_EQ(Contexts(), Ordinals{last.index()});
 }
 
-// What the system says: this process has memory on one device only.
+// nvidia-smi shows memory of this process on one device only.
 TEST_F(ContextAudit, TheSystemSeesOne) {
   if (Contexts().size() != 1) GTEST_SKIP() << "takes two devices";
   std::FILE* const pipe = popen(

@@ -141,8 +141,9 @@ void Fill(void* block, unsigned char value, CUstream stream) {
                                          value, kSize, stream));
 }
 
-// What is allocated while the graph lives stays as it is when the graph runs,
-// and later gets what the graph had: the driver ends it on its own thread.
+// Memory that is allocated while the graph lives keeps its contents when the
+// graph runs. After the graph's end, which the driver reports on its own
+// thread, new allocations get the graph's memory.
 class MemoryOfGraphs : public MemoryCapture {
  protected:
   void SetUp() override {

@@ -2,8 +2,8 @@
 //
 //   memory_program host_memory_stats|one_allocation BACKEND
 //
-// What the seed does in a fresh process.  Exit code 1 says on stderr what is
-// wrong.
+// The seed's operations in a fresh process.  With exit code 1, stderr has the
+// fault.
 
 #include <cstdio>
 #include <cstdlib>

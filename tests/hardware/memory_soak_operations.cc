@@ -28,7 +28,7 @@ struct Held {
   uint8_t value;
 };
 
-// What all threads counted, of one device.
+// The sums over all threads, for one device.
 struct Count {
   std::atomic<int64_t> made{0};
   std::atomic<int64_t> live{0};
@@ -133,7 +133,7 @@ absl::Status CheckAndDelete(StreamRef stream, const Held& block) {
   return Delete(block.device, block.data, block.bytes);
 }
 
-// What makes a use last, where kernels can.
+// Prolongs a use, where kernels can.
 absl::Status Delay(Worker* worker, StreamRef stream) {
   return worker->has_probe ? Spin(stream, 1'000 * worker->Below(100))
                            : absl::OkStatus();
@@ -312,7 +312,8 @@ absl::Status CheckSums(Device device) {
                                     device, "allocation.allocated"));
   DEVRT_RETURN_IF_ERROR(ExpectEqual(s.allocation.all.current, count.live,
                                     device, "allocation.current"));
-  // What waits for its last use is no longer the program's.
+  // A freed block that waits for its last use no longer counts as the
+  // program's.
   if (s.active.all.current == s.allocation.all.current) {
     DEVRT_RETURN_IF_ERROR(ExpectEqual(s.requested_bytes.all.current,
                                       count.live_bytes, device,

@@ -68,7 +68,6 @@ struct Before {
 
 using Call = std::function<absl::Status(Before*)>;
 
-// What may succeed.
 constexpr const char* kMaySucceed[] = {"allocate",      "allocate_host",
                                        "create_stream", "memory_info",
                                        "guard",         "destroy"};

@@ -26,7 +26,8 @@ double LastNumber(const std::string& text, const std::string& key) {
   return at == std::string::npos ? 0 : std::atof(&text[at + key.size()]);
 }
 
-// What all arenas have of the system, without what is free in them.
+// Returns the bytes that all arenas have from the system, without their free
+// bytes.
 double HeapInUse() {
   char* text = nullptr;
   size_t size = 0;

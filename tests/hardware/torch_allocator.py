@@ -17,7 +17,8 @@ NOTHING_THERE = 77
 MIB = 1 << 20
 
 
-# What sets each function, and devrt's: docs/how-to/pytorch-allocator.md.
+# PyTorch's setter of each function, and devrt's function:
+# docs/how-to/pytorch-allocator.md.
 FUNCTIONS = {
     "set_record_stream_fn": "devrt_torch_record_stream",
     "set_reset_fn": "devrt_torch_empty_cache",

@@ -21,8 +21,8 @@ def listed(macro, text):
 
 
 def kernels():
-    """What backends/gpu asks for by name: one kernel, or one for each dtype,
-    real dtype or tile."""
+    """Returns the kernels that backends/gpu finds by name: one kernel, or one for each
+    dtype, real dtype or tile."""
     text = (GPU / "kernel_dtypes.inc").read_text()
     dtypes = listed("DEVRT_KERNEL_DTYPE", text)
     real = listed("DEVRT_KERNEL_DTYPE",

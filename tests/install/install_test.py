@@ -38,7 +38,7 @@ print(open("/proc/self/maps").read())
 
 
 def needed(program):
-    """What the dynamic linker loads for it."""
+    """Returns the libraries that the dynamic linker loads for the program."""
     return subprocess.run(["readelf", "-dW", str(program)], check=True,
                           stdout=subprocess.PIPE).stdout
 
@@ -49,7 +49,7 @@ class Installed(InstallTest):
     def setUpClass(cls):
         super().setUpClass()
         libraries = cls.tree.path("LIBDIR")
-        # What -Ddefault_library said: one of them, or both.
+        # -Ddefault_library decides: one kind, or both.
         cls.kinds = [kind for kind, name in [("shared", "libdevrt.so"),
                                              ("static", "libdevrt.a")]
                      if (libraries / name).exists()]
@@ -211,8 +211,8 @@ class Installed(InstallTest):
             self.assert_tests(program, kind)
 
     def test_the_program_of_the_page(self):
-        """What install.md shows of the suite; on a file that is no plugin, so
-        that it does not take the time of a whole run."""
+        """The program of install.md runs the suite, on a file that is no plugin,
+        because a whole run takes long."""
         if "shared" not in self.kinds:
             self.skipTest("the page's line is that of the shared library")
         page = self.tree.path("DATADIR") / "doc/devrt/install.md"

@@ -28,7 +28,7 @@ class FollowedPages(InstallTest):
         work = self.folder / pages[-1].name
         work.mkdir()
         for page in pages:
-            # What the command writes and the page shows gives no warning.
+            # The files and commands of the page give no compiler warning.
             follow_page.follow(page, work, self.tree.environment(
                 CFLAGS="-Werror", CXXFLAGS="-Werror"))
         return work

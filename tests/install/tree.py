@@ -25,7 +25,7 @@ PREFIX = os.environ["DEVRT_PREFIX"].lstrip("/")
 
 
 class Tree:
-    """What `meson install` left below a folder."""
+    """The files that `meson install` left below a folder."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -63,8 +63,8 @@ class InstallTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        # What is written here must not be writable by others, or no plugin of
-        # it may be loaded.
+        # Files here must not be writable by others, or devrt refuses to load plugins
+        # from here.
         os.umask(0o022)
         folder = tempfile.TemporaryDirectory(prefix="devrt-install-")
         cls.addClassCleanup(folder.cleanup)

@@ -39,7 +39,7 @@ def environment(package, folder):
 
 
 class Recorded:
-  """What this process has called since begin(), of all threads."""
+  """The calls of all threads of this process since begin()."""
 
   def __init__(self):
     file = os.environ.get("DEVRT_TRACE")

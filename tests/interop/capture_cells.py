@@ -73,7 +73,7 @@ def none_means_the_stream():
 
 
 def host_wait_refused():
-  """What would wait on the host says so (E44)."""
+  """An export that would wait on the host raises BufferError (E44)."""
   x = devrt.array(machine.values((64,)), device="cuda:0")
   devrt.synchronize("cuda:0")
 

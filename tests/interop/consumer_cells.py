@@ -187,7 +187,7 @@ def watch(name, place, how, array):
 
 
 def drain(name):
-  """What is let go of comes back at such calls."""
+  """Makes the calls that free released memory."""
   gc.collect()
   peer(name).synchronize()
   for backend in ("mtia", "cuda"):

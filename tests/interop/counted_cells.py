@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exchange costs in calls: none on one stream (E40)."""
+"""The calls that an exchange costs: none on one stream (E40)."""
 
 import functools
 
@@ -45,9 +45,9 @@ def named(found):
   return ", ".join(call.name for call in found) or "none"
 
 
-# What reads an interface uses the memory for as long as the array is there, on
-# a stream that its library may destroy at any time: where that stream is, is
-# recorded with each read (F22).
+# A reader of an interface uses the memory for as long as the array lives, on a stream
+# that its library may destroy at any time. Each read therefore records the stream's
+# position (F22).
 READERS = ("cupy_asarray", "torch_cai", "numba_cai", "jnp_asarray",
            "cuda_core_cai")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the matrix is known to do otherwise than the specification's tables."""
+"""Known deviations of the matrix from the specification's tables."""
 
 import fnmatch
 import json

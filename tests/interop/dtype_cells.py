@@ -12,7 +12,7 @@ from producer_cells import ROUTES, peer_of, send
 
 BF16, FP8 = ("bfloat16",), ("float8_e4m3fn", "float8_e5m2")
 
-# What each route makes of them; "ml_dtypes": Z, with that package; "maybe": the
+# The expected outcome of each route; "ml_dtypes": Z, with that package; "maybe": the
 # right values, or an error.
 TABLE = {
     "torch_dlpack": {BF16: "Z", FP8: "Z"},

@@ -31,7 +31,7 @@ CAPSULES = ("torch_dlpack", "cupy_dlpack", "numba_kernel", "jax_dlpack",
 
 
 class Exchanged:
-  """What another library makes of a devrt array's table: it has DLPack alone.
+  """Presents the table of a devrt array as another library does: with DLPack alone.
 
   Ordered as the API says: the export joins what is pending into the current
   stream, and that is the consumer's.
@@ -66,7 +66,7 @@ def device_of(kind):
 
 
 def shape_and_place(kind, x):
-  """What the table says of it."""
+  """Compares the shape and place in the table with those of the array."""
   c = exchange_consumer.load()
   if x.read_only:
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine has, and devrt arrays of every kind on it."""
+"""The backends of this machine, and devrt arrays of every kind on it."""
 
 import ctypes
 import functools
@@ -139,7 +139,7 @@ def wait_for(condition, text):
 
 
 def current_devices():
-  """What is current, to compare before and after."""
+  """Returns the current devices, for a comparison before and after."""
   return {backend: devrt.current_device(backend).index
           for backend in ("cuda", "mtia") if count(backend)}
 

@@ -168,7 +168,7 @@ def show(result):
 
 
 def explain(results, cuda, file):
-  """What is known to deviate; a known one that passes is a failure."""
+  """Marks known deviations. A known deviation that passes is a failure."""
   known = deviations.load(file)
   deviations.mark(results, known)
   for result in results:

@@ -317,7 +317,7 @@ def ends(kind, route, producer_first, where):
 
 
 def settle(kind):
-  """What consumers have let go of comes back at such calls."""
+  """Makes the calls that free memory released by consumers."""
   gc.collect()
   for backend in ("mtia", "cuda"):
     for device in range(machine.count(backend)):

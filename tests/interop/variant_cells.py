@@ -225,7 +225,7 @@ INSIDE = ("numba_kernel", "numba_cai", "cuda_core_cai", "cuda_core_dlpack")
 
 
 def peer_devices():
-  """What the libraries that are here have current: devices and streams."""
+  """Returns the current devices and streams of the libraries that are here."""
   found = dict(machine.current_devices())
   for backend in found.copy():
     found[backend + " stream"] = devrt.current_stream(backend + ":0").id

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace says of calls that failed: their code, nothing on the device,
-// and nothing in the figures of memory.
+// Failed calls in a trace: they have their code, no operation on the device,
+// and no part in the figures of memory.
 
 #include "tests/layers/trace_reader.h"
 

@@ -152,7 +152,7 @@ TEST(TraceHandlesTest, AFailedOperationKeepsNone) {
       &NoneIsLeft, &TraceBeforeHandles);
 }
 
-// What could not be made is not recorded.
+// devrt does not record an event whose creation failed.
 TEST(TraceHandlesTest, AnEventThatIsNoneIsNotRecorded) {
   Traced(
       "events",

@@ -184,7 +184,8 @@ TEST_F(AsyncAllocTest, AFreeThatOvertakesTheAllocationIsAFault) {
   EXPECT_THAT(result.text, HasSubstr("came before its allocation"));
 }
 
-// What a stream has freed is its own again at once, and nobody else's.
+// A stream can reuse at once what it freed. Other streams and raw allocations
+// cannot.
 TEST_F(AsyncAllocTest, CapacityGoesOnWithinAStream) {
   for (const char* strategy : kStrategies) {
     Reset(Config(strategy));

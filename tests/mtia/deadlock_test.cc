@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What a thread or a host function waits for outside of devrt.
+// Blocks a thread or a host function outside of devrt.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;

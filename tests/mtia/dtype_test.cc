@@ -148,7 +148,7 @@ TYPED_TEST(NarrowFloatTest, NanKeepsItsSign) {
   EXPECT_TRUE(std::isnan(Widen(Narrow<TypeParam>(FloatOf(0x7f800001u)))));
 }
 
-// What a double becomes must not depend on the float in between.
+// The conversion of a double must not depend on a float in between.
 TYPED_TEST(NarrowFloatTest, DoublesAreRoundedOnce) {
   const uint32_t seed = 20240608;
   std::mt19937_64 random(seed);

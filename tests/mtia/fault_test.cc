@@ -294,7 +294,8 @@ TEST_F(Faults, CallsFromAKernelBodyAreRefused) {
   Sync(s);
 }
 
-// What a kernel owns is released outside, where frees work.
+// mtia releases a kernel's captured objects outside the kernel, where frees
+// work.
 TEST_F(Faults, ClosuresAreReleasedOutside) {
   for (const std::string mode : {"virtual", "threaded"}) {
     Reset("mode=" + mode);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program sees that dereferences device memory.
+// Reports for a program that dereferences device memory.
 #include "backends/mtia/memory/host_access.h"
 
 #include <signal.h>

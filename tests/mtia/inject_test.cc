@@ -183,7 +183,7 @@ TEST_F(Inject, CallOfADevice) {
   EXPECT_EQ(code(ops().host_dealloc(self(), ptr, 8)), DEVRT_RESOURCE_EXHAUSTED);
 }
 
-// What would never fire is refused, with what would.
+// Refuses a name that would never fire. The message lists the names that would.
 TEST_F(Inject, UnknownCalls) {
   const std::string huge(1 << 20, 'x');
   for (const char* const name :

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the checks of descriptors and operands refuse, and in which words.
+// Refusals of wrong descriptors and operands, and their messages.
 
 #include <gtest/gtest.h>
 

@@ -92,7 +92,8 @@ TEST_F(HugeSizes, PeekAndPokeRefuseHugeSizes) {
   EXPECT_EQ(Peek(x), 9);
 }
 
-// What a body asks for beyond what it declared is a fault, however it wraps.
+// A body that accesses more than it declared is a fault, also if the range
+// wraps.
 TEST_F(HugeSizes, UndeclaredRangesOfABodyAreAFault) {
   for (const uint64_t size : kHuge) {
     Reset("");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What memory holds, what a reset leaves, and everything at once.
+// Contents of memory, the state after a reset, and random use of everything.
 #include <cstring>
 #include <iterator>
 #include <map>

@@ -109,7 +109,7 @@ TEST_F(RefusedWait, FreesThatWouldWaitForEverFreeNothing) {
   }
 }
 
-// What a device's fault leaves is freed all the same.
+// Frees succeed after a device's fault.
 // C94
 TEST_F(RefusedWait, FreesAfterAFault) {
   Reset("raw_free_syncs=yes");
@@ -120,8 +120,8 @@ TEST_F(RefusedWait, FreesAfterAFault) {
   EXPECT_EQ(Stats().live_blocks, 0u);
 }
 
-// What a call found before it waited for room may be gone afterwards, and what
-// took its place is not meant.
+// A call that waits for room finds its object destroyed afterwards. A new
+// object at that address is not meant.
 class FullQueue : public RefusedWait {
  protected:
   // `call` on a stream that is full, `meanwhile` once it waits.

@@ -60,7 +60,7 @@ TEST_F(Restart, ARefusedResetChangesNothing) {
       ExpectConfig("seed=3");
       EXPECT_EQ(Stats().live_blocks, 1u);
       EXPECT_EQ(Stats().pending_ops, 2u);
-      // What is inside is inside as before, for every thread.
+      // Every thread can still use the objects inside.
       std::thread([s, flag] {
         Set(flag);
         Sync(s);

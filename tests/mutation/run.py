@@ -379,7 +379,7 @@ class Campaign:
         turns = {}
         for room, mutants in self.rooms.items():
             counted = sum(self.results.status(m) in COUNTED for m in mutants)
-            # What is open first.
+            # Open mutants come first.
             queue = sorted(mutants, key=lambda m: self.results.status(m) != "open")
             turns[room] = [counted, iter(queue)]
         while turns and time.monotonic() < self.end:

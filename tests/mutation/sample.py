@@ -58,7 +58,7 @@ class Mutant:
 
     @property
     def key(self):
-        """What stays when lines move."""
+        """Returns an identifier that stays when lines move."""
         return digest(self.file, self.old.strip(), self.new.strip())[:12]
 
     @property

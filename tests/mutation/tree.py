@@ -22,7 +22,7 @@ import time
 
 from sample import ROOT
 
-# What the installation has: the objects in it are in a shared library, too.
+# Archives of the installation. Their objects are in a shared library, too.
 LEFT_ALONE = ("libdevrt.a", "libdevrt_mtia.a")
 PRISTINE = ".pristine"
 # These programs have code of the product compiled in, and test that copy.
@@ -121,7 +121,8 @@ class Tree:
         return found
 
     def programs_of(self, test):
-        """What a test runs or loads, by its place in the build folder."""
+        """Returns the programs and libraries of a test, by their place in the build
+        folder."""
         return [self.file_of[name] for name in test["depends"]
                 if name in self.file_of]
 
@@ -150,7 +151,7 @@ class Tree:
     # ---- Compiling and linking ----------------------------------------------
 
     def compile(self, output, flags, target=None):
-        """What the compiler said against it, or None where it compiled."""
+        """Returns the compiler's messages, or None if the file compiled."""
         words = [w for w in shlex.split(self.commands[output])
                  if not re.match(r"-(W[a-z-]*[^,]*|O\d|g\d?|fdiagnostics.*|MD)$", w)]
         while not words[0].startswith("-"):
@@ -170,7 +171,8 @@ class Tree:
         return result.stdout if result.returncode != 0 else None
 
     def precompiled(self, output, words):
-        """What most files include, parsed once: half of the time. clang's."""
+        """Parses the headers that most files include once, which saves half of the
+        time. clang only."""
         if "clang" not in self.compiler or not re.match("(lib/libdevrt.so|python/)",
                                                         output):
             return []
@@ -197,8 +199,8 @@ class Tree:
                 os.replace(kept, self.out / name)
 
     def link(self, target, objects, flags=()):
-        """What the linker said against it, or None. The objects come before the
-        archives in which they are, too."""
+        """Returns the linker's messages, or None if it linked. Objects precede the
+        archives that contain them, too."""
         if target not in self.commands_of_links:
             self.commands_of_links[target] = shlex.split(self.moved(
                 self.ninja("-t", "commands", "-s", target).strip()))

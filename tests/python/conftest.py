@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share."""
+"""Fixtures that the tests share."""
 
 import gc
 import os

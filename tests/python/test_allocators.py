@@ -129,7 +129,8 @@ def test_the_names_of_torch():
 
 
 def test_kept_streams():
-    """What was adopted by its handle is not destroyed before it is given up."""
+    """devrt keeps the object of an adopted stream until stream_ends() names its
+    handle."""
     s = devrt.Stream("mtia:0")
     theirs = stubs.ExternalStreamStub((0, s.native_handle))
     alive = weakref.ref(theirs)

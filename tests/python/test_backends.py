@@ -99,7 +99,7 @@ def test_entry_points(run_program, package, target):
     assert "[devrt.Device('mtia:0'), devrt.Device('mtia:1')]" in done.stdout
 
 
-# What the module of the entry point does; class, code and text of the error.
+# The module of the entry point; class, code and text of the error.
 @pytest.mark.parametrize("body, error, code, text", [
     ("path = 'relative.so'", "InvalidArgumentError", "INVALID_ARGUMENT",
      '"relative.so" is not an absolute path'),

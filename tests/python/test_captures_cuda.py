@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What raises while a stream captures (E64, E43-E45): on a GPU or over
-the fake driver."""
+"""Calls that raise while a stream captures (E64, E43-E45): on a GPU or over the fake
+driver."""
 
 import concurrent.futures
 import contextlib
@@ -180,7 +180,7 @@ def test_exports_of_pinned_memory_in_a_capture(stream, export):
     assert np.asarray(p).shape == (16,)
 
 
-# What waits of its own accord for memory that the capture has nothing to do with.
+# Calls that wait for memory that the capture does not use.
 ELSEWHERE = {
     "numpy": lambda x, p, c: x.numpy(),
     "item": lambda x, p, c: x[0].item(),

@@ -128,7 +128,7 @@ def test_decorators_refuse_bodies_that_run_later(two):
 
 
 def test_decorators_refuse_classes(two):
-    """What they would return is no class."""
+    """A decorated class would no longer be a class."""
     class Thing:
         pass
 
@@ -282,7 +282,7 @@ def here(two):
 
 @pytest.fixture
 def context(two):
-    """What every thread begins with."""
+    """Returns the context that every thread begins with."""
     captured = devrt.ThreadContext.capture()
     with two[1], devrt.Stream(two[0]), devrt.Stream(two[1]):
         yield captured
@@ -336,7 +336,7 @@ def test_contexts_in_any_order(two, context):
         draw.shuffle(order)
         for one in order:
             one.close()
-        # What the one on top has set is what it was; and nothing else is.
+        # Only the top context is still set, and has the current device that it set.
         assert here(two)[0] is at_the_top[0]
         top.close()
         assert here(two) == before

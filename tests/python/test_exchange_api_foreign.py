@@ -20,7 +20,7 @@ def host(shape=(2, 3), dtype="float32"):
 
 
 class TorchLike:
-    """What devrt asks of torch's tensors, beside the exchange API."""
+    """The attributes of torch's tensors that devrt reads beside the exchange API."""
 
     asked = ()
     set = ()
@@ -285,7 +285,7 @@ def refusing_type(error, *bases):
         api=api, __dlpack_c_exchange_api__=api.capsule, __bool__=fail))
 
 
-# What PyTorch 2.15 raises for a tensor on "meta".
+# The message of PyTorch 2.15 for a tensor on "meta".
 FRAMES = """Cannot pack tensors on meta
 Exception raised from torchDeviceToDLDevice at DLConvertor.cpp:156 (most recent call first):
 frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x9d (0x7f in libc10.so)

@@ -43,7 +43,8 @@ faulthandler.enable()
 faulthandler.dump_traceback_later(50, exit=True)  # says where it hangs
 import devrt, devrt.testing
 
-# What ends the process's use of devrt, waits for ever, or is no call of it.
+# Calls that end the process's use of devrt or wait for ever, and names that are no
+# calls of it.
 LEFT_OUT = {"shutdown", "_next_host_call", "_set_backend_finder", "_set_helpers",
             "_commit_fault", "commit_fault", "inject_fault", "HostFuture",
             "wait_on", "replay", "__class__", "__init_subclass__",
@@ -59,7 +60,7 @@ OTHERS = {
     # The interpreter's, before devrt is asked: numbers that are too large.
     "__buffer__": OverflowError,
     "__reduce_ex__": OverflowError,
-    # What the function that it calls raises: int(inf).
+    # The called function raises this error: int(inf).
     "run": OverflowError,
     # Other libraries, and a file, that are not there.
     "cuda_core_memory_resource": ImportError,

@@ -223,7 +223,7 @@ def test_cancelled_before_its_turn():
 
 
 def reports(monkeypatch):
-    """What is said of exceptions that a thread did not expect, as it comes."""
+    """Collects the reports of unexpected exceptions in threads, as they come."""
     seen = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
     return seen

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What importing costs and does not do; what the package shows."""
+"""Costs and side effects of the import, and the names of the package."""
 
 import ast
 import builtins

@@ -21,7 +21,8 @@ IN_A_THREAD = """
 
 
 def test_imported_in_a_thread(run_program):
-    """What the main thread lets go at the end enters the library once more."""
+    """The main thread releases objects at the end, which calls the library once
+    more."""
     done = run_program(IN_A_THREAD + """
     x = devrt.zeros(3)
     s = devrt.Stream()
@@ -82,7 +83,7 @@ HANGS = (subprocess.TimeoutExpired,) if sys.version_info < (3, 10) else ()
 # but Meson has malloc overwrite what is freed.
 NOT_OVERWRITTEN = {"MALLOC_PERTURB_": "0"}
 
-# What daemon threads do for ever while the interpreter ends.
+# Daemon threads repeat these calls while the interpreter ends.
 INSIDE = {
     "the library": "x.is_ready()",
     "ends of arrays": "x + 1",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of the plugin's machine leaves to the next: nothing; and tokens of
-machines with settings."""
+"""A run of the plugin's machine leaves nothing to the next run; and tokens of machines
+with settings."""
 
 import pytest
 

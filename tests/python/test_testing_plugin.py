@@ -286,7 +286,7 @@ def test_what_is_current_on_a_lost_device(run_pytest):
     ).assert_outcomes(passed=4)
 
 
-# What the test does before explore() is in none of the tokens.
+# No token has the test's operations before explore().
 MIXED = """
     import devrt, pytest
     from devrt.testing import spin

@@ -13,7 +13,7 @@ from devrt.testing import spin
 
 
 def in_thread(function, *arguments):
-    """What the function returns or raises in a thread of its own."""
+    """Returns function(), or raises its exception, from a thread of its own."""
     results = []
 
     def run():

@@ -42,7 +42,7 @@ def test_package_is_typed(tmp_path):
     assert "checked" in done.stdout or "Success" in done.stdout, done.stderr
 
 
-# What stubtest says of every type and function that nanobind makes.
+# stubtest reports these for every type and function of nanobind.
 OF_NANOBIND = re.compile(
     r"is not a function$|metaclass differs$|is a disjoint base at runtime"
     r"|stub does not have \*args parameter")
@@ -50,7 +50,7 @@ OF_NANOBIND = re.compile(
 
 def test_stubs_match_the_module(tmp_path):
     done = run_mypy("mypy.stubtest", "devrt._core", "--concise", cwd=tmp_path)
-    # What arrays have is in a stub of its own, _arrays.pyi.
+    # The names of arrays are in a stub of their own, _arrays.pyi.
     arrays = {f"devrt._core.{name} is not present in stub"
               for name in vars(devrt._arrays)}
     findings = [line for line in done.stdout.splitlines()
@@ -200,7 +200,7 @@ devrt.stream(3)
 
 
 def checked(tmp_path, name, source):
-    """What mypy --strict says of a program."""
+    """Returns the messages of mypy --strict about a program."""
     (tmp_path / f"{name}.py").write_text(source)
     done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
                     f"{name}.py", cwd=tmp_path)

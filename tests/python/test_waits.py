@@ -132,7 +132,7 @@ class Producer:
         return self.x.__dlpack__(**{**keywords, "stream": -1})
 """
 
-# What waits for arrays: x of the device, p pinned; both are still in use.
+# Calls that wait for arrays: x of the device, p pinned; both are still in use.
 PENDING_WAITS = {
     "ready": "x.ready()",
     "item": "x[0].item()",

@@ -237,7 +237,7 @@ class Refusals(ToolTest):
 class Terminal(ToolTest):
 
     def run_in_terminal(self, columns=80, **variables):
-        """What `devrt demo` prints to a terminal of that width."""
+        """Returns the output of `devrt demo` on a terminal of that width."""
         try:
             controller, terminal = pty.openpty()
         except OSError as error:  # a bare root without /dev/pts

@@ -98,7 +98,7 @@ class Kinds(ToolTest):
 class OpeningFails(ToolTest):
 
     def test_the_file_does_not_show_it(self):
-        """What devrt list refuses is not called loaded."""
+        """inspect does not say "would load" of a plugin that devrt list refuses."""
         path = plugin("missing_required")
         self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=path)
         text = self.run_tool("inspect", path).stdout

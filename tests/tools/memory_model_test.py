@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of devrt memory knows: its script's model, run by Node.js."""
+"""The model in the script of the page of devrt memory, run by Node.js."""
 
 import json
 import random

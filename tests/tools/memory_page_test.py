@@ -48,7 +48,7 @@ function events() { return parseInt(text("#event-count").replace(",", "")); }
 class MemoryPage(ToolTest):
 
     def see(self, snapshot, *steps, width=1280):
-        """What each step, JavaScript, ends with."""
+        """Returns the result of each step, which is JavaScript."""
         (self.folder / "run.json").write_text(json.dumps(snapshot),
                                               encoding="utf-8")
         self.run_tool("memory", "run.json", "-o", "run.html")

@@ -94,7 +94,7 @@ class MemoryTest(ToolTest):
         snapshot = run.snapshot()
         snapshot["events"] = snapshot["events"][before:]
         text, page = self.report(snapshot)
-        # What went without having come was there before.
+        # A block with a free and no allocation existed before the first event.
         self.assertIn("the peak of 4 MiB at 0 us", text)
         self.assertIn(f"Older events were dropped: {before} of them.", text)
         self.assertIn(f"{before} older events were dropped", page)

@@ -41,7 +41,8 @@ class NewBackend(ToolTest):
         backends = ROOT / "backends"
         slots = re.findall(r"(?m)^DEVRT_SLOT\((\w+)",
                            (backends / "abi/devrt_slots.inc").read_text())
-        # What begins a slot, in which files.  cuda and hip are made of gpu.
+        # The text at the beginning of a slot, for each pattern of files.  cuda and hip
+        # are made of gpu.
         forms = {"mtia/table/*.cc": r"devrt_status Backend::(\w+)\(",
                  "gpu/*.h": r"devrt_status \w+<Api>::(\w+)\(",
                  "template/*.cc": r"devrt_status Backend::(\w+)\(",

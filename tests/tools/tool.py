@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPORTS = ["bench", "demo", "list", "info", "topo", "inspect"]
 COMMANDS = [*REPORTS, "cts", "memory", "new-backend", "trace"]
 PLUGIN = str(pathlib.Path(TOOL).parents[1] / "lib/devrt/libdevrt_mtia.so")
-# What a command needs to do anything.
+# Arguments without which a command does nothing.
 NEEDED_ARGUMENTS = {"bench": ["memory", "--quick"], "inspect": [PLUGIN]}
 
 SUCCESS = 0

@@ -15,8 +15,8 @@ import unittest
 
 PROGRAM = sys.argv.pop()
 
-# What Python's own pickler makes of dictionaries, lists, strings and numbers:
-# a reader of PyTorch's files knows all of them.
+# Opcodes of Python's own pickler for dictionaries, lists, strings and numbers. Every
+# reader of PyTorch's files knows them.
 KNOWN = {
     "PROTO", "EMPTY_DICT", "EMPTY_LIST", "MARK", "SETITEMS", "APPENDS",
     "SHORT_BINUNICODE", "BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1",

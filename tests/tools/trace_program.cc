@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What trace_test.py has traced: does what its first argument says, the second
-// is how often, the third on which device.
+// The program that trace_test.py traces. Its arguments are the operation, the
+// number of repetitions and the device.
 
 #include <unistd.h>
 

@@ -12,7 +12,7 @@ from tool import FAILURE, TOOL, USAGE, ToolTest
 PROGRAM = os.environ["DEVRT_TEST_TRACE_PROGRAM"]
 DRIVER = os.environ.get("DEVRT_FAKE_DRIVER")  # the folder of a fake one
 
-# What the Trace Event Format asks of an event, by its phase.
+# The fields that the Trace Event Format requires of an event, by its phase.
 COMMON = {"ph": str, "pid": int, "tid": int, "name": str}
 PHASES = {
     "M": {"args": dict},

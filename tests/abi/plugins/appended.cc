@@ -30,7 +30,7 @@ class Appended : public GoodHelper {
     *elapsed = 0;
     return nullptr;
   }
-  // What an older host never calls.
+  // An older host never calls these slots.
   devrt_status stream_pause(devrt_stream) { return nullptr; }
   devrt_status device_light(uint32_t, uint32_t) { return nullptr; }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the defective plugins are made of: the functions of good.c without its
+ * The parts of the defective plugins: the functions of good.c without its
  * two symbols, and a mark that the plugin's code ran.
  *
  * Included first.  A plugin that the loader has to refuse by its file alone

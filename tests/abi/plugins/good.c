@@ -24,13 +24,11 @@
 #define MEMORY (UINT64_C(64) << 20)
 #define ALIGNMENT 256u
 
-/* What a devrt_stream points to. */
 struct stream {
   uint32_t device;
   uint32_t kind; /* DEVRT_STREAM_CREATE, _LEGACY or _PER_THREAD */
 };
 
-/* What a devrt_event points to. */
 struct event {
   uint32_t device;
 };

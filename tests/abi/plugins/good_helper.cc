@@ -22,13 +22,11 @@ constexpr uint32_t kDevices = 2;
 constexpr uint64_t kMemory = uint64_t{64} << 20;
 constexpr uint32_t kAlignment = 256;
 
-// What a devrt_stream points to.
 struct Stream {
   uint32_t device;
   uint32_t kind;
 };
 
-// What a devrt_event points to.
 struct Event {
   uint32_t device;
 };

@@ -110,7 +110,7 @@ TEST_F(CopyCapturesTest, WhatWaitsForWantOfKernelsIsRefusedFirst) {
   }
 }
 
-// What crosses as one block, with a kernel on the device's side.
+// Each copy crosses as one block, with a kernel on the device's side.
 TEST_F(CopyCapturesTest, WhatTheHostHasNoPartInIsCaptured) {
   const Place pinned = Place::Pinned(dev());
   const Array x = Filled(dev(), 1);

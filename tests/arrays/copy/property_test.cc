@@ -51,7 +51,7 @@ class Case {
     }
     return shape;
   }
-  // What broadcasts to `shape`.
+  // Returns a shape that broadcasts to `shape`.
   Dims Narrowed(Dims shape) {
     if (Sometimes(3) && !shape.empty()) shape.erase(shape.begin());
     for (int64_t& extent : shape) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs on one device is one step for others who use the memory: no
-// operation of theirs comes between two kernels of one copy.
+// A copy on one device is one step for other users of the memory: none of their
+// operations comes between two kernels of the copy.
 
 #include <functional>
 #include <optional>
@@ -80,7 +80,7 @@ TEST_F(WholeTest, ComparisonsOfMixedSigns) {
       Must(Must(Reduce(ReduceOp::kAll, *greater)).Item()).Value<bool>());
 }
 
-// What is written later is not seen.
+// A comparison does not see later writes to its operands.
 TEST_F(WholeTest, OperandsOfComparisonsAreUsed) {
   const Array a = Must(Array::Full({16}, kInt64, 5, dev()));
   const Array b = Must(Array::Full({16}, kUInt64, 5, dev()));

@@ -201,7 +201,7 @@ TEST_F(FromPointer, StaysInsideItsBlock) {
   EXPECT_OK(Free(dev(0), block));
 }
 
-// What an allocator keeps is memory of the driver all the same.
+// A block in the allocator's cache is still memory of the driver.
 TEST_F(FromPointer, RefusesCachedMemoryThatNobodyHas) {
   std::optional<Array> x = Must(Array::Empty({64}, kInt32, dev(0)));
   void* const data = x->data();

@@ -118,8 +118,8 @@ TEST(DTypeTest, KindsAndSizes) {
 
 // ---- Promotion -------------------------------------------------------------
 
-// What NumPy with ml_dtypes has no answer to: bfloat16 is as float16, and the
-// two together are float32.
+// NumPy with ml_dtypes does not promote these pairs. devrt treats bfloat16 as
+// float16, and promotes the two together to float32.
 DType InsteadOfNumPy(DType a, DType b) {
   if (a == kFloat16 || b == kFloat16) return kFloat32;
   return Must(PromoteTypes(a == kBFloat16 ? kFloat16 : a,

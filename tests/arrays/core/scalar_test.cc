@@ -68,8 +68,8 @@ TEST(ScalarTest, ConversionsEqualNumPysTable) {
   EXPECT_GT(compared, 2500);
 }
 
-// What a float of `exponent_bits` and `mantissa_bits` is worth, by its
-// definition; `bits` without the sign, and neither infinite nor NaN.
+// Returns the value, by definition, of a float of `exponent_bits` and
+// `mantissa_bits`. `bits` has no sign and is neither infinite nor NaN.
 double Worth(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = static_cast<int>(bits >> mantissa_bits);

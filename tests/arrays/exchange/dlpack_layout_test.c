@@ -69,7 +69,7 @@ int main(void) {
   EXPECT(owned->dl_tensor.data == values && deleted == 0);
   owned->deleter(owned);
 
-  /* What was given back is seen at the next call. */
+  /* The next call frees the returned tensor. */
   DLManagedTensorVersioned* fresh = NULL;
   EXPECT(api->managed_tensor_allocator(&mine.dl_tensor, &fresh, &errors,
                                        &SetError) == 0);

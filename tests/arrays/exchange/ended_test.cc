@@ -18,7 +18,8 @@
 namespace devrt::testing {
 namespace {
 
-// What ends while the backend is asked whether a stream captures.
+// Runs while devrt queries the backend if a stream captures: the test ends an
+// object in it.
 std::function<void()> g_when_asked;
 int g_destroyed = 0;  // native streams, or what devrt has of adopted ones
 

@@ -163,8 +163,8 @@ TEST_F(Lifetime, ForeignDeletersMayCallDevrt) {
   delete kept;
 }
 
-// What devrt was given nothing to do with has nothing to wait for, whatever
-// else its stream does; a use holds it back, and so does a host function.
+// An import that devrt never used ends at once, whatever else its stream does.
+// A use delays the end, and so does a host function.
 // E36
 TEST_F(Lifetime, AnUnusedImportEndsAtOnce) {
   const Array memory = NewCell(dev(), 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an exchange orders, in every schedule; and that what it does not order
-// comes out both ways: E4, E5, E8, E15, E40, E43.
+// The order that an exchange creates, in every schedule. Without an order, both
+// outcomes occur: E4, E5, E8, E15, E40, E43.
 
 #include <cstdint>
 #include <optional>
@@ -82,8 +82,8 @@ TEST_F(Ordering, TwoProducersAreJoined) {
   });
 }
 
-// What the consumer submitted comes before the memory is used again,
-// though it let go at once.
+// The consumer's work comes before the next use of the memory, although the
+// consumer released the tensor at once.
 // E8
 TEST_F(Ordering, TheMemoryIsNotUsedAgainBefore) {
   InEverySchedule([] {

@@ -13,7 +13,7 @@
 namespace devrt::testing {
 namespace {
 
-// What stays after Shutdown: memory of the host.
+// Host memory outlives Shutdown.
 // E30
 TEST(Shutdown, TheDeleterFreesTheBlock) {
   InChild([] {

@@ -198,7 +198,7 @@ class Elementwise : public ArraysTest {
     }
     DType computing = IsLogical(op) ? kBool : *promoted;
     if (op == BinaryOp::kDiv && IsWhole(computing)) computing = kFloat64;
-    // What a complex number divided by 0 is, C leaves open.
+    // C leaves the quotient of a complex number and 0 open.
     if (op == BinaryOp::kDiv && computing.is_complex() && HasZero(b)) return;
     const DType result = Compares(op) || IsLogical(op) ? kBool : computing;
     const Dims dims = Must(BroadcastShapes(a.shape, b.shape));

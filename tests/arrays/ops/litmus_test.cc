@@ -181,7 +181,8 @@ TEST_F(Litmus, TheLastWriterHasTheLastWord) {
   }
 }
 
-// What is freed while it is still read is not handed to another stream first.
+// Memory that is freed while a stream still reads it is not given to another
+// stream before the read.
 TEST_F(Litmus, TemporariesLiveUntilTheyAreRead) {
   Everywhere([&] {
     const Array x = Filled(2);

@@ -32,7 +32,7 @@ DType SumType(DType t) {
   return t.kind() == DTypeKind::kUnsigned ? kUInt64 : kInt64;
 }
 
-// What is reduced to one element, in order.
+// The elements that one result element reduces, in order.
 using Group = std::vector<Element>;
 
 struct Case {

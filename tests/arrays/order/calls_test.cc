@@ -192,7 +192,8 @@ TEST_F(Calls, WhatIsCompleteCostsNothing) {
   Expect(0, 0);
 }
 
-// What a consumer was given on a stream that ended, by the event of that end.
+// The event of the stream's end stands for the work of a consumer on that
+// stream.
 TEST_F(Calls, AnEndedConsumer) {
   std::optional<Stream> b = NewStream();
   const Array x = Filled(dev(), 1);
@@ -371,7 +372,7 @@ TEST_F(Calls, ReadyWaitsForItsUsesOnly) {
   ASSERT_OK(x.Fill(2));
   EXPECT_OK(x.Ready());
   EXPECT_TRUE(IsAll(x, 2));
-  // What is submitted after the use does not count.
+  // Work submitted after the use does not count.
   ASSERT_OK(Spin(a, kLong));
   ASSERT_OK(x.Fill(3));
   EXPECT_THAT(x.IsReady(), IsOkAndHolds(false));

@@ -25,7 +25,7 @@ class JoinedCaptures : public CapturesTest {
   void SetUp() override {
     CapturesTest::SetUp();
     g_destroyed = 0;
-    // What CapturesTest puts back.
+    // CapturesTest restores this slot.
     dev().record()->backend->ops.stream_destroy = [](void* self,
                                                      devrt_stream s) {
       ++g_destroyed;
@@ -47,7 +47,8 @@ class JoinedCaptures : public CapturesTest {
   static bool MayCapture(StreamRef stream) {
     return internal::MayBeCaptured(stream);
   }
-  // What `stream` uses is the graph's, and its host waits for nothing of it.
+  // The graph keeps the memory that `stream` uses. The host does not wait for
+  // it.
   void ExpectItsMemoryIsTheGraphs(StreamRef stream) {
     g_records = g_waits = g_questions = 0;
     const StreamGuard on(stream);
@@ -373,7 +374,7 @@ TEST_F(UnheldCaptures, OneThatEndsAtOnceIsOver) {
   BeginBare(a);
   const internal::CaptureNumber number = Must(internal::HoldCapture(a));
   EXPECT_TRUE(internal::IsOver(number));
-  // What was to end with it ends at once.
+  // An object that was to end with the capture ends at once.
   struct Told final : internal::DeferredObject {
     explicit Told(bool* e) : ended(e) {}
     ~Told() override { *ended = true; }

@@ -34,7 +34,7 @@ class CapturedMemory : public CapturesTest {
       return g_elementwise.fill(self, stream, out, element);
     };
     elementwise.table = &mine_;
-    // What CapturesTest puts back.
+    // CapturesTest restores this slot.
     dev().record()->backend->ops.copy_async =
         [](void* self, devrt_stream stream, void* dst, const void* src,
            uint64_t size, uint32_t kind) {
@@ -285,7 +285,7 @@ TEST_F(CapturedMemory, TheLastOfSeveralGraphsCounts) {
   EXPECT_TRUE(IsGivenAway(address, dev(), 64));
 }
 
-// What lives longer than the graph is as before, and forgets it.
+// An array that outlives the graph forgets the graph and behaves as before.
 TEST_F(CapturedMemory, ArraysMayOutliveTheGraph) {
   Stream a = NewStream();
   const StreamGuard on(a);

@@ -82,7 +82,7 @@ TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
   EXPECT_OK(x.Fill(3));
   EXPECT_OK(y.Fill(3));
   Expect(0, 0);
-  // What its own stream was given before is asked by its event only.
+  // Only the array's event tells of earlier work on its own stream.
   const Array z = Filled(dev(), 1);
   {
     const StreamGuard on_a(a);

@@ -88,7 +88,7 @@ TEST_F(StorageLifetime, OwnersWithoutUsesGoAtOnce) {
   EXPECT_TRUE(gone);
 }
 
-// What lent the memory goes on with it on its own stream (E15).
+// The lender's stream continues after the last use (E15).
 TEST_F(StorageLifetime, TheLendersStreamComesAfterTheLastUse) {
   InEverySchedule([] {
     const Array memory = Filled(dev(), 1);
@@ -200,7 +200,7 @@ class Plain final : public MemoryResource {
   }
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     freed.push_back(r.stream);
-    // What it is given must be over on that stream.
+    // All work on the block must be complete on that stream.
     DEVRT_RETURN_IF_ERROR(r.stream.Synchronize());
     return devrt::Free(device(), r.pointer);
   }
@@ -315,7 +315,7 @@ TEST_F(StorageLifetime, StepsThatFailLeakNothing) {
         (void)y.Transpose().CopyFrom(x);
         (void)host.Transpose().CopyFrom(x);
         (void)y.CopyFrom(host.Transpose());
-        // What is armed may have yet to happen.
+        // The armed failure may still be to come.
         (void)y.Transpose().CopyFrom(x);
         (void)host.CopyFrom(y);
         for (int i = 0; i < 3; ++i) (void)y.CopyFrom(x);

@@ -11,7 +11,6 @@
 namespace devrt::testing {
 namespace {
 
-// What the fixture has for its tests.
 class Programs : public ArraysTest {
  public:
   void TestBody() override {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the end of memory comes after, what captures and adopted streams join.
+// The order at the end of memory, and the joins of captures and adopted
+// streams.
 
 #include <memory>
 #include <optional>
@@ -78,8 +79,8 @@ class Ends : public OthersPrograms {
     Done();
     return IsAll(y, 1);
   }
-  // What its home stream does comes before what the other one does next,
-  // whether devrt knows of it or not.
+  // The home stream's work comes before the next work of the deallocation
+  // stream, also if devrt does not know of that work.
   static bool DeallocationStreamComesAfterHome(bool known) {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -109,7 +110,8 @@ class Ends : public OthersPrograms {
   static bool DeallocationStreamComesAfterBorrowers() {
     return DeallocationStreamComesAfterHome(false);
   }
-  // What it was given comes before what the home stream does next.
+  // The deallocation stream's work comes before the next work of the home
+  // stream.
   static bool EndedDeallocationStreamComesFirst() {
     Stream a = NewStream();
     std::optional<Stream> b = NewStream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an exchange joins.
+// The joins of an exchange.
 
 #include <memory>
 #include <optional>

@@ -40,7 +40,7 @@ using Lock = std::unique_lock<std::mutex>;
 constexpr uint64_t kMemory = uint64_t{256} << 20;
 constexpr uint64_t kAlignment = 256;
 
-// What a stream does, one after the other.  Guarded by StreamThreads::mutex_.
+// One operation of a stream.  Guarded by StreamThreads::mutex_.
 struct Operation {
   std::vector<std::shared_ptr<Operation>> after;  // of other streams
   std::function<void()> run;                      // may be empty
@@ -49,7 +49,7 @@ struct Operation {
 };
 using OperationRef = std::shared_ptr<Operation>;
 
-// What a devrt_stream points to.  Guarded by StreamThreads::mutex_.
+// Guarded by StreamThreads::mutex_.
 struct Stream {
   uint32_t kind = DEVRT_STREAM_CREATE;
   bool blocking = false;
@@ -61,7 +61,6 @@ struct Stream {
   std::thread thread;
 };
 
-// What a devrt_event points to.
 struct Event {
   bool timed;
   OperationRef capture;  // guarded by StreamThreads::mutex_
@@ -428,7 +427,8 @@ class StreamThreads {
     changed_.notify_all();
     return op;
   }
-  // What a query or a synchronisation of the stream is about (C21).
+  // Returns the streams that a query or a synchronisation of the stream covers
+  // (C21).
   std::vector<Stream*> CoveredBy(Stream* stream) {
     std::vector<Stream*> covered = {stream};
     if (stream != legacy_) return covered;

@@ -71,8 +71,8 @@ TEST(CudaCaptures, InvalidOnesAreRefused) {
   });
 }
 
-// What a program asks for itself means what the driver means (C82); what devrt
-// asks for its own sake leaves the thread's mode as it was.
+// The driver's capture mode governs a program's own queries (C82). devrt's
+// internal queries leave the thread's mode as it was.
 TEST(CudaCaptures, OnlyOwnQuestionsAreRelaxed) {
   Alone([] {
     Stream stream = Must(Stream::Create(Gpu()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every call: initialisation, codes, handles.
+// Parts of every call: initialisation, codes, handles.
 #include "tests/fakes/cuda/driver.h"
 
 #include <cstdlib>

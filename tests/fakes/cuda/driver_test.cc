@@ -278,7 +278,7 @@ TEST(FakeDriver, SeesAWordThatTheHostSets) {
   });
 }
 
-// What was prepared for the wait must not end before it was submitted.
+// The objects that a wait needs must not end before its submission.
 TEST(FakeDriver, TakesManyWaitsForAWordThatIsSet) {
   Alone([] {
     setenv("DEVRT_MTIA", "mode=threaded", 1);

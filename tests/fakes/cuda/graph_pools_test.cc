@@ -26,7 +26,7 @@ Device Gpu() { return Must(GetDevice("cuda:0")); }
 
 // ---- PyTorch's pools --------------------------------------------------------
 
-// What torch.cuda.graph does with an allocator: CUDAGraph::capture_begin,
+// Does with an allocator what torch.cuda.graph does: CUDAGraph::capture_begin,
 // capture_end and reset.
 class TorchGraph {
  public:

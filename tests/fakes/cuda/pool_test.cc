@@ -310,8 +310,8 @@ TEST(DevrtPools, ADriverWithoutThemHasNoCapability) {
   });
 }
 
-// What the pool keeps unused does not make other allocations fail: the driver
-// is asked once more behind a trim.
+// Unused memory of the pool does not make other allocations fail: devrt trims
+// the pool and repeats the call.
 TEST(DevrtPools, AreTrimmedForAnAllocationWithoutRoom) {
   for (const bool has_pool : {false, true}) {
     Alone([has_pool] {

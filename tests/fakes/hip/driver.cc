@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every call: initialisation, versions.
+// Parts of every call: initialisation, versions.
 #include "tests/fakes/hip/driver.h"
 
 #include <cstdlib>

@@ -362,7 +362,8 @@ TEST_F(FakeHip, EndsTheProcessForARecordOfAPendingEvent) {
       "hipEventRecord: .* is pending");
 }
 
-// What a query of a complete event shows of a copy to pinned memory.
+// Returns the byte of a copy to pinned memory that the host sees after a query
+// found the event complete.
 int AfterQuery(unsigned memory_flags, unsigned event_flags) {
   const hipStream_t stream = NewStream();
   const hipEvent_t event = NewEvent(hipEventDisableTiming | event_flags);

@@ -27,7 +27,8 @@ hipError_t AddBare(ihipStream_t* stream) {
   return error;
 }
 
-// What the legacy stream of each device covers, if c9_missing_waits is on.
+// The streams that the legacy stream of each device covers, if c9_missing_waits
+// is on.
 class Covered {
  public:
   void Add(ihipStream_t* stream) {

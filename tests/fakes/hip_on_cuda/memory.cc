@@ -47,7 +47,8 @@ CUresult Attribute(const devrt_pointer_info_v0& info,
   }
 }
 
-// What is known of a pointer; HIP has an error for what is not.
+// Returns the properties of a pointer. HIP returns an error for an unknown
+// pointer.
 CUresult Inspect(const Api& driver, const void* ptr,
                  devrt_pointer_info_v0* info) {
   const CUresult error = driver.Inspect(ptr, info);

@@ -19,8 +19,9 @@ constexpr std::array<const gpu::KernelImage*, 6> kImages = {
     &gpu::kProbeImage, &gpu::kElementwiseImage, &gpu::kRowsImage,
     &gpu::kCastImage,  &gpu::kReduceImage,      &gpu::kColumnsImage};
 
-// What is loaded on a device; an image is loaded when a function is asked for
-// that the ones before it lack, as the driver may have to compile it.
+// The images that a device has loaded. An image is loaded when a program
+// requests a function that the images before it lack, because the driver may
+// have to compile the image.
 using Modules = std::array<CUmodule, kImages.size()>;
 
 // From the first image that has it, on the current device.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the matrix asks of each library.
+"""The interface of the peer modules, one for each library.
 
 A peer module has:
 

@@ -29,7 +29,7 @@ using testing::Must;
 class TorchTest : public MtiaTest {
  protected:
   void TearDown() override {
-    // What was freed on a stream that has ended (F20).
+    // Frees the blocks that were freed on an ended stream (F20).
     EXPECT_OK(dev().Synchronize());
     EXPECT_OK(EmptyCache(dev()));
     EXPECT_OK(EmptyCache(dev(1)));

@@ -55,7 +55,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kBytes = 1 << 20;
 
-// What the parent made; destroyed in the child too.
+// Objects of the parent, which the child destroys too.
 struct Made {
   Device device = MtiaTest::dev();
   Stream stream = MtiaTest::NewStream();

@@ -295,7 +295,8 @@ TEST_F(MemoryRoom, AStreamBehindALostDeviceIsNotWaitedFor) {
   }
 }
 
-// What the failed stream itself freed is waited for by the last step.
+// The last step of the recovery waits for blocks that the failed stream itself
+// freed.
 TEST_F(MemoryRoom, MemoryOfAFailedStreamIsNotWaitedFor) {
   for (const char* mode : kModes) {
     SCOPED_TRACE(mode);

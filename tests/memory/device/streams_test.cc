@@ -261,7 +261,8 @@ TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
 
 // ---- Streams that end -------------------------------------------------------
 
-// What was freed on a stream that is gone is not taken for a new one's.
+// A block that was freed on a destroyed stream does not pass for a new stream's
+// block.
 // F20
 TEST_F(MemoryStreams, BlocksOfAnEndedStreamWait) {
   Flag gate = NewFlag();

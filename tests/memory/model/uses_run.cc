@@ -117,7 +117,7 @@ class UsesRun {
     Begin(place);
   }
 
-  // What is done on the stream at `place` next comes behind the life's work.
+  // Orders the next work on the stream at `place` behind the life's work.
   void Order(size_t place, size_t behind) {
     const Life& life = lives_[behind];
     if (life.has_ended) {
@@ -264,7 +264,8 @@ class UsesRun {
     const uint64_t begin = which->first;
     const Held held = which->second;
     held_.erase(which);
-    // What the marks cover ends with the free, and the free has its order.
+    // The uses that the marks cover end with the free, which has an order of
+    // its own.
     for (const size_t mark : held.marks) Note(begin, held.size, mark);
     Note(begin, held.size, held.life);
     if (on != nullptr) Note(begin, held.size, now_[stream]);

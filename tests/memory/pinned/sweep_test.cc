@@ -16,7 +16,7 @@
 namespace devrt::testing {
 namespace {
 
-// What the layer in front of the simulator has seen, and what it refuses.
+// Counts of the layer in front of the simulator, and the calls that it refuses.
 struct Native {
   int obtained = 0;
   int asked = 0;

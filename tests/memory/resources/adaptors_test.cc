@@ -42,7 +42,7 @@ TEST_F(AdaptorTest, EachIsAResource) {
   ExpectBasics(*ThreadSafeResource(Raw()));
 }
 
-// What a program's function leaves behind when it ends the thread.
+// A program's sink may end the thread.
 TEST_F(AdaptorTest, ASinkThatEndsItsThreadLosesNoBlock) {
   const auto counted = StatisticsResource::Make(Raw());
   const auto logging =

@@ -86,7 +86,7 @@ TEST_F(DriverResourceTest, AnotherStreamBehindAnEvent) {
   });
 }
 
-// What tells of a program that forgets the event.
+// The simulator reports a program that forgets the event.
 TEST_F(DriverResourceTest, AUseWithoutOrderIsFound) {
   {
     const auto r = Driver();
@@ -142,7 +142,7 @@ TEST_F(DriverResourceTest, OutOfMemoryHasItsFigures) {
   void* smaller = Must(r->Allocate(s, 5 << 20));
   ASSERT_OK(r->Deallocate(s, smaller, 5 << 20));
   ASSERT_OK(r->Deallocate(s, block, 10 << 20));
-  // What its stream frees is the stream's again, before it has come to that.
+  // A stream reuses memory that it freed before the free has run.
   block = Must(r->Allocate(s, 15 << 20));
   ASSERT_OK(r->Deallocate(s, block, 15 << 20));
   ASSERT_OK(s.Synchronize());

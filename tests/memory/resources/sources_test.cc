@@ -125,7 +125,8 @@ size_t CountAllocators(Device device) {
       .size();
 }
 
-// What they leave is used again: every stream's end looks at all of them.
+// A new private resource reuses the allocator of a destroyed one, because the
+// end of a stream looks at all allocators.
 TEST_F(ResourceTest, PrivateOnesComeAndGo) {
   const auto use = [](MemoryResource& r) {
     EXPECT_OK(r.Deallocate(stream(), Must(r.Allocate(stream(), 512)), 512));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What settings do to devices that are in use, and what fixes them: each in a
-// process of its own.
+// Settings and devices in use: the effects of settings, and the calls that fix
+// them. Each test is in a process of its own.
 
 #include <gtest/gtest.h>
 

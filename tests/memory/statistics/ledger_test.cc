@@ -111,8 +111,8 @@ TEST(LedgerTest, APoolAloneAsksOnlyAtNewPeaks) {
   EXPECT_EQ(stat.current, 0);
 }
 
-// What one pool gave back is there for another without a look at it, once
-// somebody has collected; the peak is of the sum, not a sum of peaks.
+// After a collection, a pool uses the lease that another pool returned. The
+// peak is that of the sum, not a sum of peaks.
 TEST(LedgerTest, PeakIsOfTheSum) {
   Ledger ledger;
   TestShard a, b;
@@ -131,8 +131,8 @@ TEST(LedgerTest, PeakIsOfTheSum) {
   EXPECT_EQ(s.allocated_bytes.all.allocated, 2000);
 }
 
-// What one has leased and does not use passes to another that needs it: nobody
-// collects, and the peak stays what it was.
+// An unused lease passes to a pool that needs it. No collection runs, and the
+// peak stays.
 TEST(LedgerTest, WhatOneDoesNotUseIsLent) {
   Ledger ledger;
   TestShard a, b;
@@ -208,7 +208,8 @@ TEST(LedgerTest, OneShardBelowZero) {
   EXPECT_EQ(ledger.Read().active.all.peak, 3);
 }
 
-// What could not take the locks gives none back: their holder keeps them.
+// An attempt that did not take the locks does not release them: their holder
+// keeps them.
 TEST(LedgerTest, AnAttemptThatFailedLeavesTheLocksWithTheirHolder) {
   Ledger ledger;
   const Ledger::Exclusive all(&ledger);

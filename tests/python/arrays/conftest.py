@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of arrays share."""
+"""Fixtures of the tests of arrays."""
 
 import os
 

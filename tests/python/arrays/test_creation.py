@@ -299,7 +299,7 @@ def test_shapes_that_cannot_be(place, shape, error):
 def test_more_memory_than_there_is():
     with pytest.raises(devrt.OutOfMemoryError, match="Tried to allocate"):
         devrt.empty(2**45, "int8")
-    # What was there before is whole.
+    # devrt still works after the error.
     same(devrt.ones(8, "int8"), np.ones(8, "int8"))
 
 

@@ -82,7 +82,8 @@ BOOLS = np.array([True, True, False]), np.array([True, False, False])
 
 @pytest.mark.parametrize("name", sorted(INSTEAD))
 def test_functions_that_there_are_not_name_what_there_is(name):
-    """What the error says is evaluated, and gives what NumPy's function does."""
+    """The call in the error message works, and returns the result of NumPy's
+    function."""
     function = getattr(np, name, None)
     if function is None:
         pytest.skip(f"this NumPy has no {name}")
@@ -320,7 +321,7 @@ def test_host_memory_computes_by_numpy_only_where_that_is_asked():
     np.testing.assert_array_equal(np.add(c.numpy(), 1), np.full(3, 2.0))
 
 
-# What may be given as it is by default, and what not.
+# Each argument may be given with its default value only.
 @pytest.mark.parametrize("call,refused", [
     (lambda x, **o: np.sum(x, **o), {"out": np.ones(())}),
     (lambda x, **o: np.prod(x, **o), {"where": np.ones(3, bool)}),

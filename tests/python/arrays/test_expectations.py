@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users of NumPy, CuPy and PyTorch try first."""
+"""First calls that users of NumPy, CuPy and PyTorch try."""
 
 import operator
 import sys

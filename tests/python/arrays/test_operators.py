@@ -23,7 +23,7 @@ def expected_of(function, *operands):
 
 
 def not_offered(function, dtype_a, dtype_b):
-    """What devrt, and partly NumPy, does not have."""
+    """Returns true for operators that devrt, and partly NumPy, does not have."""
     if function is operator.sub and dtype_a == dtype_b == "bool":
         return True
     unordered = "complex" in dtype_a + dtype_b

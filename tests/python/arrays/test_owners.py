@@ -33,7 +33,7 @@ class Owner:
 
 
 def in_thread(function):
-    """What the function returns in a thread; this one runs no bytecode."""
+    """Returns function() from a thread while this thread runs no bytecode."""
     results = []
     thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
@@ -100,7 +100,7 @@ def test_in_the_thread_that_ended_them():
             super().__del__()
 
     def work():
-        # What is pending runs in the main thread, where that runs at all.
+        # Pending calls run in the main thread only, where it runs bytecode.
         main = threading.main_thread().ident
         while sys._current_frames()[main].f_code.co_name not in (
                 "join", "_wait_for_tstate_lock"):

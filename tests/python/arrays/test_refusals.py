@@ -110,7 +110,7 @@ def test_functions_that_devrt_has_under_another_name():
     ("ones", [2]), ("zeros", [2]), ("empty", [2]), ("full", [2, 3.0]), ("arange", [3]),
     ("array", [[1, 2]]), ("asarray", [[1, 2]]), ("asanyarray", [[1, 2]])])
 def test_like_argument_names_a_call_that_works(name, arguments):
-    """What the error says is evaluated, and makes an array on that device."""
+    """The call in the error message works, and makes an array on that device."""
     like = devrt.array(A, device="mtia:1")
     text = refusal(lambda: getattr(np, name)(*arguments, like=like))
     remedy = re.search(r"\(\): (devrt\..*) makes an array where `like` is$", text)

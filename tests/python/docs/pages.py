@@ -80,7 +80,7 @@ def can_compile():
 
 
 def missing(language, needs, source):
-    """What a block needs and this machine lacks, or None."""
+    """Returns a need of the block that this machine lacks, or None."""
     if language == "sh":
         for command in COMMANDS.findall(source):
             if not shutil.which(command):
@@ -206,7 +206,7 @@ class Page:
             check_names(source, self.path.name)
             return "ok", ""
         lacking = missing(language, needs, source)
-        # What a block that was skipped would print is not compared either.
+        # A skipped block's output is not compared either.
         self.skipped = lacking or (self.skipped if language == "text" else None)
         if self.skipped:
             if language == "python":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages assume to be there already: a vendor's backend, a snapshot, a program.
+"""Stand-ins for files that pages assume: a vendor's backend, a snapshot, a program.
 
 prepare(PAGE, FOLDER) makes the files in the folder where the page is followed, and
 returns variables of the environment for it.

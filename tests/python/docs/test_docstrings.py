@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 CODE = ".. code-block:: python"
 LIBRARY = re.compile(r"\b(torch|cupy)\b")
 VALUE = re.compile(r"  # (True|False|\[.*|array\(.*)$")
-# What the examples use and do not show.
+# Names that the examples use and do not define.
 NAMES = """
 import concurrent.futures
 import numpy

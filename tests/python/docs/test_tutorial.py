@@ -149,7 +149,7 @@ def test_pictures_of_the_front_page_are_what_the_demo_draws(tmp_path):
 
 
 def typed(source):
-    """What a prompt says against a block that is pasted into it."""
+    """Returns the errors of a prompt into which a user pastes a block."""
     console, said = code.InteractiveInterpreter(), []
     # Not its text: where there is another excepthook, as of pytest's exceptiongroup
     # before Python 3.11, that one gets it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the seed tests share; their results for scripts/seed_doc.py."""
+"""Fixtures of the seed tests; their results for scripts/seed_doc.py."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from backend import BACKEND, ZERO
 
 @pytest.fixture(autouse=True)
 def on_backend():
-    """What names no backend means that one."""
+    """Makes the backend the default of calls that name none."""
     devrt.set_device(ZERO)
 
 

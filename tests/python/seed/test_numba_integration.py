@@ -26,7 +26,7 @@ ADAPTED = ["complex64", "complex128", "float16", "float32", "float64", "uint8",
 
 
 class DeviceArray:
-    """What Numba's array shows of itself."""
+    """Has the interface of Numba's array and nothing else."""
 
     def __init__(self, source):
         self.keep = source

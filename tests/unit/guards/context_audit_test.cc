@@ -251,7 +251,7 @@ TEST_F(ContextAudit, InterprocessAndTimingExclude) {
   EXPECT_OK(Event::Create(dev(0), ipc));
 }
 
-// What was destroyed never reaches the backend (C17).
+// A handle of a destroyed object never reaches the backend (C17).
 // C17
 TEST_F(ContextAudit, DestroyedHandlesAreNotPassedOn) {
   std::optional<Stream> owner = Must(Stream::Create(dev(0)));

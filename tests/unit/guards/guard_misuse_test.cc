@@ -102,7 +102,7 @@ TEST_F(GuardMisuse, ThreadContextScopeOutOfOrderIsReported) {
   ExpectSilentGuards(log);
 }
 
-// What is around and inside of a misplaced guard is not accused.
+// The guards around and inside a misplaced guard are not reported.
 TEST_F(GuardMisuse, OnlyTheMisplacedGuardIsReported) {
   LogCapture log;
   {

@@ -201,7 +201,8 @@ TEST_F(ThreadContextTest, WorkOfThreadsDoesNotMix) {
   }
 }
 
-// What a thread set is gone with it: its successor starts anew.
+// The settings of a thread end with it. The next thread starts with the
+// defaults.
 // C97
 TEST_F(ThreadContextTest, ThreadsLeaveNothingBehind) {
   Stream s = NewStream(dev(1));

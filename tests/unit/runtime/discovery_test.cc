@@ -313,7 +313,7 @@ TEST(BackendsTest, RegisteredBackends) {
   });
 }
 
-// What a plugin's open has made must not be lost with its table.
+// devrt shuts down an opened plugin whose table it refuses.
 TEST(BackendsTest, RefusedTablesAreShutDown) {
   InChild([] {
     static int shutdowns = 0;

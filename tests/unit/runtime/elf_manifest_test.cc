@@ -40,7 +40,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// What discovery does with a file.
+// Reads a file as discovery does.
 absl::StatusOr<devrt_manifest_v0> ReadManifest(const std::string& path) {
   const PluginFile file = OpenPluginFile(path);
   if (!file.status().ok()) return file.status();

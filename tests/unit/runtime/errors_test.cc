@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of plugin errors: texts, payloads, quarantine
+// Statuses of plugin errors: texts, payloads, quarantine
 // (docs/reference/semantics.md 2.3 to 2.5).
 
 #include <gtest/gtest.h>

@@ -193,7 +193,7 @@ devrt_status PeerDisable(void* self, uint32_t, uint32_t) {
   return nullptr;
 }
 
-// What these tests do not use: present, because required.
+// A required slot that these tests do not use.
 template <typename... Args>
 devrt_status Nothing(void*, Args...) {
   return nullptr;

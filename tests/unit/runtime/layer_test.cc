@@ -38,7 +38,8 @@ using testing::TemporaryFolder;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-// What the layers of this program saw, "NAME.CALL", and "~NAME" for an end.
+// The calls that the layers of this program saw: "NAME.CALL", and "~NAME" for
+// an end.
 std::vector<std::string>& Seen() {
   static auto* const seen = new std::vector<std::string>;
   return *seen;

@@ -142,7 +142,7 @@ TEST_F(LoadFileTest, WithoutProcItSaysSo) {
                  AllOf(HasSubstr("/libdevrt_good.so: cannot be loaded through "
                                  "its descriptor /proc/"),
                        HasSubstr("mount -t proc"))));
-    // What only looks like it is none.
+    // A plain folder with the name /proc is not a proc file system.
     ASSERT_EQ(mkdir("/proc", 0755), 0);
     EXPECT_THAT(LoadBackend("/libdevrt_good.so"),
                 StatusIs(kPrecondition, HasSubstr("expected the proc file")));
@@ -151,7 +151,7 @@ TEST_F(LoadFileTest, WithoutProcItSaysSo) {
 
 // ---- Between inspection and loading ---------------------------------------
 
-// What happens to the file in the meantime; the path is the file's.
+// Changes the file in the meantime; `path` is the file's.
 using Meanwhile = void (*)(const std::string& path);
 
 struct Exchange {

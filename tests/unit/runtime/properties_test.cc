@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device says of itself reaches the program field by field; what a
-// search for plugins opens is closed.
+// A device's properties reach the program field by field. A search for plugins
+// closes what it opens.
 
 #include <gtest/gtest.h>
 

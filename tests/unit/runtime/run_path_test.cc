@@ -56,7 +56,7 @@ void PutText(const std::string& path, const std::string& from,
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// What is where the run path leads to; the path is that of a folder of ours.
+// A place that the run path leads to, in a folder of the test.
 struct Place {
   const char* name;
   void (*make)(const std::string& folder);
@@ -200,8 +200,8 @@ TEST(NeededTest, APathThatLeadsNowhereIsNamed) {
   });
 }
 
-// What appears in a run path between inspection and loading does not run, not
-// even where only trusted users could have put it.
+// A library that appears in a run path between inspection and loading does not
+// run, not even in a place that only trusted users can write.
 TEST(RunPathRaceTest, LibrariesThatAppearMeanwhileDoNotRun) {
   InChild([] {
     TemporaryFolder folder;

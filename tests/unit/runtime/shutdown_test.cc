@@ -112,8 +112,8 @@ TEST(ShutdownTest, RefusedWhileABlockIsBeingMade) {
   });
 }
 
-// What appears between the first look and the closed gate is seen by the
-// second, which opens the gate again.
+// Shutdown looks a second time after it closed the gate. An object that
+// appeared between the two looks opens the gate again.
 // C98
 TEST(ShutdownTest, RefusedForWhatAppearsBeforeTheGateCloses) {
   InChild([] {

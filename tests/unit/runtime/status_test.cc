@@ -78,7 +78,7 @@ TEST(ErrorInfoTest, DamagedPayloadsAreRead) {
   }
 }
 
-// What absl prints of a payload is one readable line, without what is unknown.
+// absl prints a payload as one readable line, without unknown fields.
 TEST(ErrorInfoTest, TextsHaveNoRawPayload) {
   ErrorInfo info;
   info.backend = "mtia";

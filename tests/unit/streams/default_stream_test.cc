@@ -49,7 +49,8 @@ TEST_F(LegacyStream, LegacyOrdersTwoBlockingStreams) {
   });
 }
 
-// What a blocking stream waits for counts, though it holds no operation yet.
+// The legacy stream follows an event that a blocking stream waits for, even if
+// the blocking stream has no operation yet.
 // C8
 TEST_F(LegacyStream, LegacyFollowsPendingWaitsOfBlockingStreams) {
   InEverySchedule([] {

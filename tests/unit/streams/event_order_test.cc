@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a record captures, what a wait orders, and that events are versioned
-// (C24-C30, C34, C36).  Every test runs with and without the blocking-sync
-// flag, which changes only how the host waits (C40).
+// Captures of records, orders of waits, and versions of events (C24-C30, C34,
+// C36).  Every test runs with and without the blocking-sync flag, which changes
+// only how the host waits (C40).
 
 #include <optional>
 #include <thread>

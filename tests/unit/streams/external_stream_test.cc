@@ -23,7 +23,7 @@ using ExternalStreamTest = MtiaTest;
 
 void* NativeValue(uintptr_t value) { return reinterpret_cast<void*>(value); }
 
-// What another library does: a native stream of its own.
+// A native stream of another library.
 class ForeignStream {
  public:
   explicit ForeignStream(Device device) : device_(device.record()) {

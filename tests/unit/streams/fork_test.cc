@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the parent made; destroyed in the child too.
+// Objects of the parent, which the child destroys too.
 struct Made {
   Stream stream = MtiaTest::NewStream();
   Stream adopted =

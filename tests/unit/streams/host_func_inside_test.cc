@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a host function may do: look, but not act; and what becomes of objects
-// that end inside one (C42).
+// A host function may query and may not submit; and the end of objects inside a
+// host function (C42).
 
 #include <gtest/gtest.h>
 
@@ -119,7 +119,8 @@ TEST_F(HostFuncInside, MemoryPeersAndTheSimulatorAreRefusedInside) {
   });
 }
 
-// What is current on a thread of the backend's is the backend's.
+// A host function cannot change the current device and stream of the backend's
+// thread.
 // C42
 TEST_F(HostFuncInside, NothingIsMadeCurrentInside) {
   InEverySchedule([] {
@@ -225,7 +226,8 @@ TEST_F(HostFuncInside, FirstLookAtADefaultStreamInside) {
   });
 }
 
-// What the function owns may need calls that are refused inside.
+// The destructors of a host function's objects may need calls that a host
+// function may not make.
 // C42
 TEST_F(HostFuncInside, WhatItOwnsIsReleasedOutside) {
   InEverySchedule([] {
@@ -285,7 +287,7 @@ TEST_F(HostFuncInside, WhatItOwnsDoesNotStandInTheWayOfAReset) {
   });
 }
 
-// What is destroyed inside is destroyed, only later.
+// The destruction of objects inside a host function takes effect after it.
 // C42
 TEST_F(HostFuncInside, DestructionInsideIsPutOff) {
   struct Held {

@@ -193,7 +193,7 @@ TEST_F(Pitfall, PeerAccessDependsOnTheTopology) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-// What an engine that runs everything inside the call cannot do.
+// An engine that runs every operation inside the call fails this test.
 // F32
 TEST_F(Pitfall, SubmissionDoesNotRun) {
   InEverySchedule([] {

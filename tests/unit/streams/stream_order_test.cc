@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one stream promises, what two streams do not, and that the stream's
-// device governs (C6, C7, C13, C15, C16).
+// The order of one stream, the absence of an order between two, and that the
+// stream's device governs (C6, C7, C13, C15, C16).
 
 #include "tests/support/mtia_fixture.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What queries and synchronisation cover, and that a true answer makes writes
-// visible (C5, C19, C20, C37).
+// The coverage of queries and synchronisation, and that a true answer makes
+// writes visible (C5, C19, C20, C37).
 
 #include <memory>
 #include <optional>

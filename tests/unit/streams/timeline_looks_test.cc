@@ -379,7 +379,8 @@ TEST_F(TimelineLooks, EndsAreTold) {
   EXPECT_EQ(ended_, (std::vector<uint64_t>{id, second}));
 }
 
-// What operations touched is told once they are enqueued, and not otherwise.
+// The memory layer learns the ranges of an operation once it is enqueued, and
+// only then.
 TEST_F(TimelineLooks, UsesAreTold) {
   Stream s = NewStream();
   void* const a = Must(Allocate(dev(), 256));
