@@ -109,7 +109,7 @@ TEST(ConfigTest, ReadsEveryKey) {
   EXPECT_EQ(c.host_call, 0u);
 }
 
-TEST(ConfigTest, TextOfAConfigurationGivesItBack) {
+TEST(ConfigTest, TextOfAConfigurationParsesToAnEqualOne) {
   for (const char* text :
        {"", "profile=cuda", "profile=hip,queue_depth=7777,pageable=late",
         "profile=cuda,queue_depth=unlimited,fault_scope=device",
@@ -135,7 +135,7 @@ TEST(ConfigTest, SettingANamedTopologyForgetsTheMatrix) {
   EXPECT_TRUE(config.peer_links.empty());
 }
 
-TEST(ConfigTest, ProfilesSetWhatTheHardwareDoes) {
+TEST(ConfigTest, ProfilesSetTheHardwaresBehaviour) {
   const Config cuda = Parsed("profile=cuda");
   EXPECT_EQ(cuda.queue_depth, 1000u);
   EXPECT_EQ(cuda.pageable, Pageable::kStaged);
@@ -160,11 +160,26 @@ TEST(ConfigTest, KeysWinOverTheProfile) {
   }
 }
 
-TEST(ConfigTest, MessageNamesKeyValueAndExpectation) {
-  const struct {
-    const char* text;
-    const char* expected;
-  } cases[] = {
+struct WrongValue {
+  const char* text;
+  const char* expected;
+};
+
+// Expects a message that names the key, the value and the expectation.
+void ExpectRefused(const std::vector<WrongValue>& cases) {
+  for (const WrongValue& c : cases) {
+    const std::string text = c.text;
+    const size_t mark = text.find('=');
+    EXPECT_THAT(
+        Refused(text),
+        AllOf(HasSubstr("key \"" + text.substr(0, mark) + "\" cannot be \"" +
+                        text.substr(mark + 1) + "\": it takes "),
+              HasSubstr(c.expected)));
+  }
+}
+
+TEST(ConfigTest, MessageNamesTheSizeThatIsWrong) {
+  ExpectRefused({
       {"devices=0", "a whole number from 1 to 64"},
       {"devices=999", "a whole number from 1 to 64"},
       {"devices=", "a whole number from 1 to 64"},
@@ -180,10 +195,33 @@ TEST(ConfigTest, MessageNamesKeyValueAndExpectation) {
       {"granularity=768", "a power of two"},
       {"granularity=128", "a power of two"},
       {"gap=1GiB", "0 to 16MiB"},
-      {"mode=fast", "virtual or threaded"},
-      {"strategy=Random", "hw, asap, alap, lifo or random"},
+      {"queue_depth=999", "at least 1000"},
+      {"split_limit=-1", "0 to 1TiB"},
+  });
+}
+
+TEST(ConfigTest, MessageNamesTheTimeRateOrNumberThatIsWrong) {
+  ExpectRefused({
       {"seed=-3", "2^64"},
       {"slots=0", "from 1 to 1024, or unlimited"},
+      {"watchdog=0", "1ms"},
+      {"watchdog=2h", "1ms"},
+      {"step_limit=many", "0 for no limit"},
+      {"priorities=0", "greatest..least"},
+      {"priorities=1..0", "greatest..least"},
+      {"priorities=-101..0", "-100"},
+      {"latency=fast", "such as 200ns"},
+      {"kernel=0", "1ns"},
+      {"h2d=0", "1KB/s"},
+      {"local=1ns", "1KB/s"},
+      {"host_call=1MiB", "a time"},
+  });
+}
+
+TEST(ConfigTest, MessageNamesTheChoicesOfAKey) {
+  ExpectRefused({
+      {"mode=fast", "virtual or threaded"},
+      {"strategy=Random", "hw, asap, alap, lifo or random"},
       {"pageable=yes", "explore, sync, staged or late"},
       {"poison=1", "full, edges or off"},
       {"peers=some", "all, ring, none, or links"},
@@ -191,38 +229,16 @@ TEST(ConfigTest, MessageNamesKeyValueAndExpectation) {
       {"peers=0-1+", "joined by +"},
       {"peers=0-64", "links"},
       {"peers=-1-0", "links"},
-      {"queue_depth=999", "at least 1000"},
       {"fault_scope=world", "device or process"},
       {"raw_free_syncs=on", "no or yes"},
       {"fault_delivery=signal", "status or abort"},
       {"strict=hip", "none or cuda"},
-      {"split_limit=-1", "0 to 1TiB"},
       {"host_access=ignore", "report, continue or off"},
-      {"watchdog=0", "1ms"},
-      {"watchdog=2h", "1ms"},
       {"baton=yes", "on or off"},
       {"pin=1", "on or off"},
-      {"step_limit=many", "0 for no limit"},
-      {"priorities=0", "greatest..least"},
-      {"priorities=1..0", "greatest..least"},
-      {"priorities=-101..0", "-100"},
       {"invert_priorities=true", "no or yes"},
-      {"latency=fast", "such as 200ns"},
-      {"kernel=0", "1ns"},
-      {"h2d=0", "1KB/s"},
-      {"local=1ns", "1KB/s"},
-      {"host_call=1MiB", "a time"},
       {"profile=rocm", "none, cuda or hip"},
-  };
-  for (const auto& c : cases) {
-    const std::string text = c.text;
-    const size_t mark = text.find('=');
-    EXPECT_THAT(
-        Refused(text),
-        AllOf(HasSubstr("key \"" + text.substr(0, mark) + "\" cannot be \"" +
-                        text.substr(mark + 1) + "\": it takes "),
-              HasSubstr(c.expected)));
-  }
+  });
 }
 
 TEST(ConfigTest, MessageNamesTheNearestKey) {
@@ -271,7 +287,7 @@ TEST(ConfigTest, RefusesAKeyGivenTwice) {
   EXPECT_THAT(Refused("profile=hip,profile=cuda"), HasSubstr("twice"));
 }
 
-TEST(ConfigTest, ShortensWhatIsLongAndUnprintable) {
+TEST(ConfigTest, ShortensLongAndMasksUnprintableValues) {
   const std::string junk(5000, 'x');
   EXPECT_LT(Refused(junk).size(), 700u);
   EXPECT_LT(Refused("mode=" + junk).size(), 200u);

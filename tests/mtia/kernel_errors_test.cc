@@ -29,8 +29,23 @@ struct BadTensor {
   Shape strides;  // empty: NULL
 };
 
-TEST(CopyTensorErrors, NameTheTensorTheValueAndWhatWasExpected) {
-  const BadTensor kCases[] = {
+// Expects the error of each case. An error names the tensor, the value and
+// the expectation.
+void ExpectErrors(const std::vector<BadTensor>& cases) {
+  for (const BadTensor& test : cases) {
+    const devrt_tensor_v0 in = {
+        test.data, test.shape.data(),
+        test.strides.empty() ? nullptr : test.strides.data(),
+        static_cast<uint32_t>(test.shape.size()), test.dtype};
+    Tensor out;
+    std::string error;
+    EXPECT_FALSE(CopyTensor(in, "t", &out, &error)) << test.error;
+    EXPECT_EQ(error, test.error);
+  }
+}
+
+TEST(CopyTensorErrors, NameBadDtypesAndShapes) {
+  ExpectErrors({
       {"t: dtype (code 9, 7 bits) is not known",
        kData,
        DEVRT_DTYPE(9, 7),
@@ -50,6 +65,11 @@ TEST(CopyTensorErrors, NameTheTensorTheValueAndWhatWasExpected) {
        DEVRT_INT16,
        {int64_t{1} << 62},
        {}},
+  });
+}
+
+TEST(CopyTensorErrors, NameSpansOfMoreThan63Bits) {
+  ExpectErrors({
       {"t: shape[0] is 3 and strides[0] is 9223372036854775807: the span in "
        "bytes exceeds 2^63 - 1",
        kData,
@@ -68,6 +88,11 @@ TEST(CopyTensorErrors, NameTheTensorTheValueAndWhatWasExpected) {
        kF32,
        {2, 2},
        {int64_t{1} << 62, int64_t{1} << 62}},
+  });
+}
+
+TEST(CopyTensorErrors, NameDataOutsideTheAddressSpace) {
+  ExpectErrors({
       {"t: data is NULL, expected the address of 6 elements",
        nullptr,
        kF32,
@@ -94,20 +119,10 @@ TEST(CopyTensorErrors, NameTheTensorTheValueAndWhatWasExpected) {
        kF32,
        {5},
        {}},
-  };
-  for (const BadTensor& test : kCases) {
-    const devrt_tensor_v0 in = {
-        test.data, test.shape.data(),
-        test.strides.empty() ? nullptr : test.strides.data(),
-        static_cast<uint32_t>(test.shape.size()), test.dtype};
-    Tensor out;
-    std::string error;
-    EXPECT_FALSE(CopyTensor(in, "t", &out, &error)) << test.error;
-    EXPECT_EQ(error, test.error);
-  }
+  });
 }
 
-TEST(CopyTensorErrors, MissingShape) {
+TEST(CopyTensorErrors, NameTheMissingShape) {
   const devrt_tensor_v0 in = {kData, nullptr, nullptr, 2, kF32};
   Tensor out;
   std::string error;
@@ -119,93 +134,120 @@ Tensor Make(uint32_t dtype, const Shape& shape) {
   return MakeTensor(kData, dtype, shape, nullptr);
 }
 
-TEST(ElementwiseErrors, NameTheTensorTheValueAndWhatWasExpected) {
-  const Shape s = {2, 3};
-  const Tensor f = Make(kF32, s);
-  const Tensor i = Make(kI32, s);
-  const Tensor b = Make(DEVRT_BOOL, s);
-  const Tensor c = Make(DEVRT_COMPLEX64, s);
-  const Tensor e = Make(DEVRT_FLOAT8_E5M2, s);
-  const struct {
+// Elementwise operations on tensors of shape (2, 3), one for each dtype.
+class ElementwiseErrors : public ::testing::Test {
+ protected:
+  struct Case {
     uint32_t op;
     Tensor out;
     std::vector<Tensor> inputs;
     const char* error;
-  } kCases[] = {
-      {99, f, {f}, "op 99 is not known"},
-      {DEVRT_OP_ADD, f, {f}, "add: input_count is 1, expected 2"},
-      {DEVRT_OP_COPY, f, {}, "copy: input_count is 0, expected 1"},
-      {DEVRT_OP_WHERE, f, {b, f, f, f}, "where: input_count is 4, expected 3"},
+  };
+  static void ExpectErrors(const std::vector<Case>& cases) {
+    for (const Case& test : cases) {
+      std::string error;
+      EXPECT_FALSE(CheckElementwise(test.op, test.out, test.inputs, &error))
+          << test.error;
+      EXPECT_EQ(error, test.error);
+    }
+  }
+
+  const Shape s_ = {2, 3};
+  const Tensor f_ = Make(kF32, s_);
+  const Tensor i_ = Make(kI32, s_);
+  const Tensor b_ = Make(DEVRT_BOOL, s_);
+  const Tensor c_ = Make(DEVRT_COMPLEX64, s_);
+  const Tensor e_ = Make(DEVRT_FLOAT8_E5M2, s_);
+};
+
+TEST_F(ElementwiseErrors, NameTheOperationAndItsInputCount) {
+  ExpectErrors({
+      {99, f_, {f_}, "op 99 is not known"},
+      {DEVRT_OP_ADD, f_, {f_}, "add: input_count is 1, expected 2"},
+      {DEVRT_OP_COPY, f_, {}, "copy: input_count is 0, expected 1"},
+      {DEVRT_OP_WHERE,
+       f_,
+       {b_, f_, f_, f_},
+       "where: input_count is 4, expected 3"},
+  });
+}
+
+TEST_F(ElementwiseErrors, NameDtypesThatDoNotFitEachOther) {
+  ExpectErrors({
       {DEVRT_OP_ADD,
-       f,
-       {f, i},
+       f_,
+       {f_, i_},
        "add: input 1 has dtype int32, expected float32 (as input 0)"},
       {DEVRT_OP_ADD,
-       i,
-       {f, f},
+       i_,
+       {f_, f_},
        "add: out has dtype int32, expected float32 (for inputs of float32)"},
       {DEVRT_OP_LT,
-       f,
-       {f, f},
+       f_,
+       {f_, f_},
        "lt: out has dtype float32, expected bool (for inputs of float32)"},
-      {DEVRT_OP_LT,
-       b,
-       {c, c},
-       "lt: input 0 has dtype complex64, for which the operation does not "
-       "exist"},
       {DEVRT_OP_ABS,
-       c,
-       {c},
+       c_,
+       {c_},
        "abs: out has dtype complex64, expected float32 (for inputs of "
        "complex64)"},
-      {DEVRT_OP_NEG,
-       b,
-       {b},
-       "neg: input 0 has dtype bool, for which the operation does not exist"},
-      {DEVRT_OP_ADD,
-       e,
-       {e, e},
-       "add: input 0 has dtype float8_e5m2, for which the operation does not "
-       "exist"},
-      {DEVRT_OP_LOGICAL_AND,
-       b,
-       {f, f},
-       "logical_and: input 0 has dtype float32, for which the operation does "
-       "not exist"},
       {DEVRT_OP_WHERE,
-       f,
-       {i, f, f},
+       f_,
+       {i_, f_, f_},
        "where: input 0 has dtype int32, expected bool (the condition's "
        "dtype)"},
       {DEVRT_OP_WHERE,
-       f,
-       {b, f, i},
+       f_,
+       {b_, f_, i_},
        "where: input 2 has dtype int32, expected float32 (as input 1)"},
+  });
+}
+
+TEST_F(ElementwiseErrors, NameDtypesThatTheOperationLacks) {
+  ExpectErrors({
+      {DEVRT_OP_LT,
+       b_,
+       {c_, c_},
+       "lt: input 0 has dtype complex64, for which the operation does not "
+       "exist"},
+      {DEVRT_OP_NEG,
+       b_,
+       {b_},
+       "neg: input 0 has dtype bool, for which the operation does not exist"},
+      {DEVRT_OP_ADD,
+       e_,
+       {e_, e_},
+       "add: input 0 has dtype float8_e5m2, for which the operation does not "
+       "exist"},
+      {DEVRT_OP_LOGICAL_AND,
+       b_,
+       {f_, f_},
+       "logical_and: input 0 has dtype float32, for which the operation does "
+       "not exist"},
       {DEVRT_OP_WHERE,
-       e,
-       {b, e, e},
+       e_,
+       {b_, e_, e_},
        "where: input 1 has dtype float8_e5m2, for which the operation does "
        "not exist"},
+  });
+}
+
+TEST_F(ElementwiseErrors, NameShapesThatAreNotBroadcast) {
+  ExpectErrors({
       {DEVRT_OP_MUL,
-       f,
-       {f, Make(kF32, {3})},
+       f_,
+       {f_, Make(kF32, {3})},
        "mul: input 1 has shape (3,), expected (2, 3) as out (broadcast with "
        "stride 0)"},
       {DEVRT_OP_COPY,
        Make(kF32, {}),
-       {f},
+       {f_},
        "copy: input 0 has shape (2, 3), expected () as out (broadcast with "
        "stride 0)"},
-  };
-  for (const auto& test : kCases) {
-    std::string error;
-    EXPECT_FALSE(CheckElementwise(test.op, test.out, test.inputs, &error))
-        << test.error;
-    EXPECT_EQ(error, test.error);
-  }
+  });
 }
 
-TEST(ReduceErrors, NameTheTensorTheValueAndWhatWasExpected) {
+TEST(ReduceErrors, NameTensorValueAndExpectation) {
   const Tensor in = Make(kF32, {2, 3});
   const Tensor all = Make(kF32, {1, 1});
   const Tensor none = Make(kF32, {0, 3});

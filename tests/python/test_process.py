@@ -80,69 +80,81 @@ def test_shutdown_ends_streams_of_devrt_s_own(run_program):
     assert done.stdout == "ok\n", done.stderr
 
 
+FORK = """
+import os
+import devrt
+s = devrt.Stream("mtia:1")
+e = s.record()
+device = devrt.device("mtia:0")
+plain = devrt.ones(3, device="cpu")
+default = device.default_stream()
+child = os.fork()
+if child == 0:
+    try:
+        in_child()
+        del s, e, default
+        os._exit(0)
+    except BaseException as error:
+        print(repr(error), flush=True)
+        os._exit(4)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+s.synchronize()
+assert plain.tolist() == [1, 1, 1] and devrt.mtia.device_count() == 2
+"""
+
+
 # C105, F33
-def test_fork_after_use(run_program):
-    done = run_program(
-        """
-        import os
-        import devrt
-        s = devrt.Stream("mtia:1")
-        e = s.record()
-        device = devrt.device("mtia:0")
-        plain = devrt.ones(3, device="cpu")
-        default = device.default_stream()
-        child = os.fork()
-        if child == 0:
-            try:
-                for call in (s.query, e.query, s.synchronize, s.record, e.record,
-                             devrt.Stream, lambda: devrt.device("mtia:0").__enter__(),
-                             lambda: devrt.caching_allocator_alloc(8),
-                             # Queries do not answer from what the parent knew.
-                             devrt.backends, devrt.load_report, devrt.devices,
-                             lambda: devrt.devices("mtia"),
-                             lambda: devrt.backend_info("mtia"),
-                             lambda: devrt.device("mtia:0"), devrt.current_device,
-                             lambda: devrt.mtia.current_device(),
-                             devrt.current_stream, device.current_stream,
-                             devrt.default_stream, device.default_stream,
-                             lambda: devrt.default_stream(device),
-                             lambda: devrt.current_stream(device),
-                             lambda: devrt.get_device_properties(device),
-                             lambda: devrt.memory_stats(device),
-                             lambda: devrt.memory_report(device),
-                             lambda: devrt.memory_allocated(device),
-                             lambda: devrt.reset_peak_memory_stats(device),
-                             lambda: devrt.get_per_process_memory_fraction(device),
-                             devrt.host_memory_stats, devrt.empty_host_cache,
-                             lambda: devrt.host_memory_stats("mtia"),
-                             lambda: devrt.mtia.memory_stats(),
-                             lambda: devrt.mtia.simulator.now(),
-                             lambda: devrt.can_access_peer("mtia:0", "mtia:1"),
-                             lambda: devrt.device("mtia:0").synchronize()):
-                    try:
-                        call()
-                    except devrt.Error as error:
-                        assert error.code == "FAILED_PRECONDITION", error
-                    else:
-                        print("no error", call, flush=True)
-                        os._exit(3)
-                for module in (devrt.mtia, devrt.accelerator, devrt.cuda):
-                    assert module.is_available() is False, module
-                    assert module.device_count() == 0, module
-                # Values, and what is in plain host memory, are the child's own.
-                assert device.name == "mtia:0" and s.device.index == 1
-                assert devrt.array([1, 2], device="cpu").tolist() == [1, 2]
-                assert plain.fill(2).tolist() == [2, 2, 2]
-                del s, e, default
-                os._exit(0)
-            except BaseException as error:
-                print(repr(error), flush=True)
-                os._exit(4)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        s.synchronize()
-        assert plain.tolist() == [1, 1, 1] and devrt.mtia.device_count() == 2
-        """
-    )
+def test_calls_in_a_forked_child_fail(run_program):
+    done = run_program("""
+def in_child():
+    for call in (s.query, e.query, s.synchronize, s.record, e.record,
+                 devrt.Stream, lambda: devrt.device("mtia:0").__enter__(),
+                 lambda: devrt.caching_allocator_alloc(8),
+                 # Queries do not return the parent's answers.
+                 devrt.backends, devrt.load_report, devrt.devices,
+                 lambda: devrt.devices("mtia"),
+                 lambda: devrt.backend_info("mtia"),
+                 lambda: devrt.device("mtia:0"), devrt.current_device,
+                 lambda: devrt.mtia.current_device(),
+                 devrt.current_stream, device.current_stream,
+                 devrt.default_stream, device.default_stream,
+                 lambda: devrt.default_stream(device),
+                 lambda: devrt.current_stream(device),
+                 lambda: devrt.get_device_properties(device),
+                 lambda: devrt.memory_stats(device),
+                 lambda: devrt.memory_report(device),
+                 lambda: devrt.memory_allocated(device),
+                 lambda: devrt.reset_peak_memory_stats(device),
+                 lambda: devrt.get_per_process_memory_fraction(device),
+                 devrt.host_memory_stats, devrt.empty_host_cache,
+                 lambda: devrt.host_memory_stats("mtia"),
+                 lambda: devrt.mtia.memory_stats(),
+                 lambda: devrt.mtia.simulator.now(),
+                 lambda: devrt.can_access_peer("mtia:0", "mtia:1"),
+                 lambda: devrt.device("mtia:0").synchronize()):
+        try:
+            call()
+        except devrt.Error as error:
+            assert error.code == "FAILED_PRECONDITION", error
+        else:
+            print("no error", call, flush=True)
+            os._exit(3)
+""" + FORK)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# C105, F33
+def test_a_forked_child_has_no_devices_and_its_own_host_arrays(run_program):
+    done = run_program("""
+def in_child():
+    for module in (devrt.mtia, devrt.accelerator, devrt.cuda):
+        assert module.is_available() is False, module
+        assert module.device_count() == 0, module
+    # Values and arrays in plain host memory are the child's own.
+    assert device.name == "mtia:0" and s.device.index == 1
+    assert devrt.array([1, 2], device="cpu").tolist() == [1, 2]
+    assert plain.fill(2).tolist() == [2, 2, 2]
+""" + FORK)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

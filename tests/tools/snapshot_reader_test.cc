@@ -32,7 +32,7 @@ std::string ErrorOf(const std::string& json) {
   return std::string(parsed.status().message());
 }
 
-TEST(SnapshotReaderTest, ReadsWhatTheLibraryWrites) {
+TEST(SnapshotReaderTest, ReadsSnapshotsOfTheLibrary) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const MemorySnapshot made = MakeUpSnapshot(seed);
     const std::string json = ToJson(made);
@@ -122,8 +122,14 @@ TEST(SnapshotReaderTest, DeepNesting) {
       HasSubstr("\"device\" cannot be an array"));
 }
 
-// One change to a good snapshot, and what the error says about it.
-TEST(SnapshotReaderTest, ErrorSaysWhereTheSnapshotIsWrong) {
+// The changes of a good snapshot, each with a part of the error.
+struct Damage {
+  const char* from;
+  const char* to;
+  const char* error;
+};
+
+void ExpectErrors(const std::vector<Damage>& damages) {
   const std::string good = R"({"schema": "devrt.memory/1",
 "sites": [{"file": "a.cc", "line": 3, "frames": ["0x1"]}],
 "segments": [{"address": "0x1000", "size": 1024, "stream": 0, "pool": "small",
@@ -133,37 +139,44 @@ TEST(SnapshotReaderTest, ErrorSaysWhereTheSnapshotIsWrong) {
 "events": [{"number": 1, "action": "alloc", "address": "0x1200"},
 {"number": 2, "action": "oom", "address": "0x0"}], "later": [1.5e3, null]})";
   ASSERT_EQ(ErrorOf(good), "accepted");
-  struct Damage {
-    const char* from;
-    const char* to;
-    const char* error;
-  };
-  const Damage damages[] = {
+  for (const Damage& damage : damages) {
+    const std::string bad =
+        absl::StrReplaceAll(good, {{damage.from, damage.to}});
+    ASSERT_NE(bad, good) << damage.from;
+    EXPECT_THAT(ErrorOf(bad), HasSubstr(damage.error)) << damage.to;
+  }
+}
+
+TEST(SnapshotReaderTest, ErrorNamesTheSegmentWithWrongBlocks) {
+  ExpectErrors({
       {"\"offset\": 512", "\"offset\": 511",
        "segments[0]: the block at 511 should begin at 512"},
       {"\"offset\": 512", "\"off\": 512",
        "segments[0].blocks[1]: the block has no offset"},
       {"\"size\": 1024", "\"size\": 1023",
        "segments[0]: the segment has 1023 bytes, but its blocks have 1024"},
-      {"\"size\": 1024", "\"size\": -1",
-       "segments[0]: \"size\" cannot be \"-1\""},
-      {"\"size\": 1024", "\"size\": 1e3", "segments[0]: \"size\" cannot be"},
-      {"\"size\": 1024", "\"size\": 0024", "parse error at line 3"},
-      {"\"size\": 1024", "\"size\": 18446744073709551615",
-       "segments[0]: \"size\" cannot be"},
-      {"\"size\": 1024", "\"size\": 9223372036854775808",
-       "segments[0]: \"size\" cannot be"},
-      {"\"size\": 1024", "\"size\": 1e999", "number overflow"},
       {"\"size\": 512, \"state\"", "\"size\": 0, \"state\"",
        "segments[0].blocks[0]: the block has no size"},
       {"\"size\": 512, \"state\"", "\"size\": 9223372036854775807, \"state\"",
        "segments[0]: the block at 512 should begin at 9223372036854775807"},
       {"\"requested\": 9", "\"requested\": 513",
        "segments[0].blocks[1]: more was asked for than the block has"},
-      {"0x1000", "1000", "segments[0]: \"address\" cannot be"},
-      {"0x1000", "0x10000000000000000", "segments[0]: \"address\" cannot be"},
       {"0x1000", "0xffffffffffffff00",
        "segments[0]: the segment passes the end of memory"},
+  });
+}
+
+TEST(SnapshotReaderTest, ErrorNamesThePlaceAndKeyOfAWrongValue) {
+  ExpectErrors({
+      {"\"size\": 1024", "\"size\": -1",
+       "segments[0]: \"size\" cannot be \"-1\""},
+      {"\"size\": 1024", "\"size\": 1e3", "segments[0]: \"size\" cannot be"},
+      {"\"size\": 1024", "\"size\": 18446744073709551615",
+       "segments[0]: \"size\" cannot be"},
+      {"\"size\": 1024", "\"size\": 9223372036854775808",
+       "segments[0]: \"size\" cannot be"},
+      {"0x1000", "1000", "segments[0]: \"address\" cannot be"},
+      {"0x1000", "0x10000000000000000", "segments[0]: \"address\" cannot be"},
       {"[\"0x1\"]", "[1]", "sites[0]: \"frames\" cannot be \"1\""},
       {"[\"0x1\"]", "\"0x1\"", "sites[0]: \"frames\" cannot be"},
       {"\"small\"", "\"tiny\"", "segments[0]: \"pool\" cannot be"},
@@ -176,6 +189,16 @@ TEST(SnapshotReaderTest, ErrorSaysWhereTheSnapshotIsWrong) {
       {"\"number\": 2", "\"number\": 1",
        "events[1]: the events are not in the order of their numbers"},
       {"{\"number\": 2", "3, {\"number\": 2", "events[0]: not an object"},
+      {"\"later\"", "\"statistics\"", "\"statistics\" cannot be"},
+      {"\"later\": [1.5e3, null]", "\"statistics\": {\"num_ooms\": 0.5}",
+       "\"num_ooms\" cannot be"},
+  });
+}
+
+TEST(SnapshotReaderTest, ErrorNamesTheLineOfBadJson) {
+  ExpectErrors({
+      {"\"size\": 1024", "\"size\": 0024", "parse error at line 3"},
+      {"\"size\": 1024", "\"size\": 1e999", "number overflow"},
       {"a.cc", "a\x01.cc", "parse error at line 2"},
       {"a.cc", "a\xff.cc", "parse error at line 2"},
       {"a.cc", "\\ud800.cc", "parse error at line 2"},
@@ -184,16 +207,7 @@ TEST(SnapshotReaderTest, ErrorSaysWhereTheSnapshotIsWrong) {
       {"null", "nul", "parse error at line 8"},
       {"{\"number\": 1", "{\"number\" 1", "parse error at line 7"},
       {"\"later\"", "later", "parse error at line 8"},
-      {"\"later\"", "\"statistics\"", "\"statistics\" cannot be"},
-      {"\"later\": [1.5e3, null]", "\"statistics\": {\"num_ooms\": 0.5}",
-       "\"num_ooms\" cannot be"},
-  };
-  for (const Damage& damage : damages) {
-    const std::string bad =
-        absl::StrReplaceAll(good, {{damage.from, damage.to}});
-    ASSERT_NE(bad, good) << damage.from;
-    EXPECT_THAT(ErrorOf(bad), HasSubstr(damage.error)) << damage.to;
-  }
+  });
 }
 
 TEST(SnapshotReaderTest, SegmentsInOrder) {

@@ -48,66 +48,93 @@ class Claims {
   std::vector<std::atomic<int>> owners_;
 };
 
-TEST_F(MemoryThreads, BlocksNeverOverlap) {
-  constexpr int kThreads = 6;
-  constexpr int kSteps = 3000;
+struct Held {
+  char* pointer;
+  uint64_t bytes;
+};
+
+// The objects that all threads use.
+struct Shared {
   // Wide enough that the machine's addresses do not meet in it.
-  Claims claims(uint64_t{2} << 30);
-  Stream shared = NewStream();
+  Claims claims{uint64_t{2} << 30};
+  Stream stream = MtiaTest::NewStream();
   std::mutex mutex;
-  std::vector<std::pair<char*, uint64_t>> passed;  // between threads
-  InThreads(kThreads, [&](int thread) {
-    std::mt19937 random(static_cast<uint32_t>(thread) + 1);
-    Stream own = NewStream();
-    Stream other = NewStream();
-    struct Held {
-      char* pointer;
-      uint64_t bytes;
-    };
-    std::vector<Held> live;
-    const auto free = [&](Held held) {
-      claims.Give(reinterpret_cast<uintptr_t>(held.pointer) / 512,
-                  (held.bytes + 511) / 512);
-      if (random() % 4 == 0) {
-        EXPECT_OK(RecordStream(held.pointer, other));
+  std::vector<Held> passed;  // from thread to thread
+};
+
+// The random calls of one thread.
+class Worker {
+ public:
+  Worker(Shared* shared, int thread)
+      : shared_(*shared),
+        thread_(thread),
+        random_(static_cast<uint32_t>(thread) + 1) {}
+
+  void Step() {
+    if (live_.size() < 20 && random_() % 2 == 0) {
+      Allocate();
+    } else if (!live_.empty()) {
+      const size_t i = random_() % live_.size();
+      const Held held = live_[i];
+      live_[i] = live_.back();
+      live_.pop_back();
+      if (random_() % 3 != 0) {
+        Free(held);
+      } else {
+        std::lock_guard lock(shared_.mutex);
+        shared_.passed.push_back(held);
       }
-      EXPECT_OK(FreeMemory(held.pointer));
-    };
-    for (int step = 0; step < kSteps; ++step) {
-      if (live.size() < 20 && random() % 2 == 0) {
-        const uint64_t bytes = random() % 20 == 0 ? kMiB + random() % (3 * kMiB)
-                                                  : 1 + random() % 20000;
-        const StreamRef s = random() % 2 == 0 ? own.ref() : shared.ref();
-        absl::StatusOr<void*> made = AllocateMemory(s, bytes);
-        ASSERT_OK(made.status());
-        claims.Take(reinterpret_cast<uintptr_t>(*made) / 512,
-                    (bytes + 511) / 512, thread + 1);
-        live.push_back({static_cast<char*>(*made), bytes});
-      } else if (!live.empty()) {
-        const size_t i = random() % live.size();
-        const Held held = live[i];
-        live[i] = live.back();
-        live.pop_back();
-        if (random() % 3 != 0) {
-          free(held);
-          continue;
-        }
-        std::lock_guard lock(mutex);
-        passed.emplace_back(held.pointer, held.bytes);
-      }
-      if (step % 16 == 0) {
-        std::pair<char*, uint64_t> other_thread{nullptr, 0};
-        {
-          std::lock_guard lock(mutex);
-          if (!passed.empty()) {
-            other_thread = passed.back();
-            passed.pop_back();
-          }
-        }
-        if (other_thread.first != nullptr) {
-          free({other_thread.first, other_thread.second});
-        }
-      }
+    }
+  }
+  void FreeBlockOfAnotherThread() {
+    Held held = {};
+    {
+      std::lock_guard lock(shared_.mutex);
+      if (shared_.passed.empty()) return;
+      held = shared_.passed.back();
+      shared_.passed.pop_back();
+    }
+    Free(held);
+  }
+  void FreeAll() {
+    for (const Held& held : live_) Free(held);
+  }
+
+ private:
+  void Allocate() {
+    const uint64_t bytes = random_() % 20 == 0 ? kMiB + random_() % (3 * kMiB)
+                                               : 1 + random_() % 20000;
+    const StreamRef s = random_() % 2 == 0 ? own_.ref() : shared_.stream.ref();
+    absl::StatusOr<void*> made = AllocateMemory(s, bytes);
+    ASSERT_OK(made.status());
+    shared_.claims.Take(reinterpret_cast<uintptr_t>(*made) / 512,
+                        (bytes + 511) / 512, thread_ + 1);
+    live_.push_back({static_cast<char*>(*made), bytes});
+  }
+  void Free(Held held) {
+    shared_.claims.Give(reinterpret_cast<uintptr_t>(held.pointer) / 512,
+                        (held.bytes + 511) / 512);
+    if (random_() % 4 == 0) {
+      EXPECT_OK(RecordStream(held.pointer, other_));
+    }
+    EXPECT_OK(FreeMemory(held.pointer));
+  }
+
+  Shared& shared_;
+  const int thread_;
+  std::mt19937 random_;
+  Stream own_ = MtiaTest::NewStream();
+  Stream other_ = MtiaTest::NewStream();
+  std::vector<Held> live_;
+};
+
+TEST_F(MemoryThreads, BlocksNeverOverlap) {
+  Shared shared;
+  InThreads(6, [&](int thread) {
+    Worker worker(&shared, thread);
+    for (int step = 0; step < 3000; ++step) {
+      worker.Step();
+      if (step % 16 == 0) worker.FreeBlockOfAnotherThread();
       if (step % 500 == 0) {
         EXPECT_OK(EmptyCache(dev()));
       }
@@ -119,9 +146,9 @@ TEST_F(MemoryThreads, BlocksNeverOverlap) {
             s.active_bytes.all.current + s.inactive_split_bytes.all.current);
       }
     }
-    for (const Held& held : live) free(held);
+    worker.FreeAll();
   });
-  for (const auto& [pointer, bytes] : passed) EXPECT_OK(FreeMemory(pointer));
+  for (const Held& held : shared.passed) EXPECT_OK(FreeMemory(held.pointer));
 }
 
 // Of threads that free one block at once exactly one succeeds.

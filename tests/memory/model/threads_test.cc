@@ -77,93 +77,109 @@ class MemoryThreadsTest : public MtiaTest {
   }
 };
 
-// A place where threads leave blocks for others.
-struct Exchange {
-  std::atomic<void*> slots[32] = {};
-};
-
-TEST_F(MemoryThreadsTest, NoBlockTwiceAndFiguresHold) {
+// The blocks that the threads share, and what the threads count.
+struct SharedWork {
   std::vector<Stream> streams;
-  for (size_t i = 0; i < kStreams; ++i) streams.push_back(NewStream());
   Holders holders;
-  Exchange exchange;
+  std::atomic<void*> exchange[32] = {};  // a thread leaves blocks for others
   std::atomic<int> failures{0};
   std::atomic<int64_t> allocations{0};
+};
+
+bool FiguresHold(const MemoryStatistics& s) {
+  for (const PoolStat* stat : {&s.allocation, &s.active_bytes}) {
+    if (stat->all.allocated - stat->all.freed != stat->all.current ||
+        stat->all.peak < stat->all.current) {
+      return false;
+    }
+  }
+  return s.active_bytes.all.current <= s.reserved_bytes.all.current;
+}
+
+// Makes one of the calls for the whole device, for 4 of 400 numbers. Returns
+// false if the call fails or its figures contradict each other.
+bool CallForTheDevice(Device device, uint64_t number) {
+  switch (number % 400) {
+    case 0:
+      return EmptyCache(device).ok();
+    case 1:
+      ResetPeakMemoryStatistics(device);
+      return true;
+    case 2: {
+      const absl::StatusOr<MemorySnapshot> s = TakeMemorySnapshot(device);
+      return s.ok() && s->statistics.allocation.all.current <= 2000;
+    }
+    case 3:
+      return FiguresHold(GetMemoryStatistics(device));
+    default:
+      return true;
+  }
+}
+
+class Worker {
+ public:
+  Worker(SharedWork* work, int thread)
+      : work_(*work),
+        home_(work->streams[static_cast<size_t>(thread) % kStreams]),
+        random_(static_cast<uint64_t>(thread) + 1) {}
+
+  void Step() {
+    const uint64_t bytes =
+        1 + random_() % (random_() % 8 == 0 ? 3u << 20 : 6000u);
+    const absl::StatusOr<void*> got = AllocateMemory(home_, bytes);
+    Count(got.ok());
+    if (!got.ok()) return;
+    ++work_.allocations;
+    Count(work_.holders.Take(*got));
+    if (random_() % 8 == 0) {
+      Count(FillAsync(home_, *got, 1, std::min<uint64_t>(bytes, 512)).ok());
+    }
+    if (random_() % 8 == 0) Count(RecordStream(*got, AnyStream()).ok());
+    Free(work_.exchange[random_() % std::size(work_.exchange)].exchange(*got));
+    Count(CallForTheDevice(MtiaTest::dev(), random_()));
+  }
+
+ private:
+  void Count(bool succeeded) {
+    if (!succeeded) ++work_.failures;
+  }
+  const Stream& AnyStream() { return work_.streams[random_() % kStreams]; }
+  void Free(void* pointer) {
+    if (pointer == nullptr) return;
+    work_.holders.Give(pointer);
+    const Stream& other = AnyStream();
+    Count(
+        (random_() % 4 == 0 ? FreeMemory(pointer, other) : FreeMemory(pointer))
+            .ok());
+  }
+
+  SharedWork& work_;
+  const Stream& home_;
+  std::mt19937_64 random_;
+};
+
+TEST_F(MemoryThreadsTest, BlocksHaveOneHolderAndFiguresAgree) {
+  SharedWork work;
+  for (size_t i = 0; i < kStreams; ++i) work.streams.push_back(NewStream());
   ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions{1000, false}).ok());
 
   InThreads(kThreads, [&](int thread) {
     // From here: sanitizers may take longer than that to make the threads.
     const auto end = std::chrono::steady_clock::now() + Length();
-    std::mt19937_64 random(static_cast<uint64_t>(thread) + 1);
-    const Stream& home = streams[static_cast<size_t>(thread) % kStreams];
-    const auto give = [&](void* pointer) {
-      if (pointer == nullptr) return;
-      holders.Give(pointer);
-      const Stream& other = streams[random() % kStreams];
-      const absl::Status freed =
-          random() % 4 == 0 ? FreeMemory(pointer, other) : FreeMemory(pointer);
-      if (!freed.ok()) ++failures;
-    };
-    while (std::chrono::steady_clock::now() < end) {
-      const uint64_t bytes =
-          1 + random() % (random() % 8 == 0 ? 3u << 20 : 6000u);
-      const absl::StatusOr<void*> got = AllocateMemory(home, bytes);
-      if (!got.ok()) {
-        ++failures;
-        continue;
-      }
-      ++allocations;
-      if (!holders.Take(*got)) ++failures;
-      if (random() % 8 == 0 &&
-          !FillAsync(home, *got, 1, std::min<uint64_t>(bytes, 512)).ok()) {
-        ++failures;
-      }
-      if (random() % 8 == 0 &&
-          !RecordStream(*got, streams[random() % kStreams]).ok()) {
-        ++failures;
-      }
-      give(exchange.slots[random() % std::size(exchange.slots)].exchange(*got));
-      switch (random() % 400) {
-        case 0:
-          if (!EmptyCache(dev()).ok()) ++failures;
-          break;
-        case 1:
-          ResetPeakMemoryStatistics(dev());
-          break;
-        case 2: {
-          const absl::StatusOr<MemorySnapshot> s = TakeMemorySnapshot(dev());
-          if (!s.ok() || s->statistics.allocation.all.current > 2000) {
-            ++failures;
-          }
-          break;
-        }
-        case 3: {
-          const MemoryStatistics s = GetMemoryStatistics(dev());
-          for (const PoolStat* stat : {&s.allocation, &s.active_bytes}) {
-            if (stat->all.allocated - stat->all.freed != stat->all.current ||
-                stat->all.peak < stat->all.current) {
-              ++failures;
-            }
-          }
-          if (s.active_bytes.all.current > s.reserved_bytes.all.current) {
-            ++failures;
-          }
-          break;
-        }
-        default:
-          break;
-      }
-    }
+    Worker worker(&work, thread);
+    while (std::chrono::steady_clock::now() < end) worker.Step();
   });
-  for (auto& slot : exchange.slots) {
+  for (auto& slot : work.exchange) {
     ASSERT_TRUE(FreeMemory(slot.load()).ok());  // null too
   }
-  EXPECT_EQ(failures, 0);
-  EXPECT_GT(allocations, kThreads);
+  EXPECT_EQ(work.failures, 0);
+  EXPECT_GT(work.allocations, kThreads);
   std::printf("%lld blocks in %lld ms on %d threads\n",
-              static_cast<long long>(allocations),
+              static_cast<long long>(work.allocations),
               static_cast<long long>(Length().count()), kThreads);
-  for (const Stream& stream : streams) ASSERT_TRUE(stream.Synchronize().ok());
+  for (const Stream& stream : work.streams) {
+    ASSERT_TRUE(stream.Synchronize().ok());
+  }
   ASSERT_TRUE(EmptyCache(dev()).ok());
   const MemoryStatistics s = GetMemoryStatistics(dev());
   EXPECT_EQ(s.allocation.all.current, 0);
