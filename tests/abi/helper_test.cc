@@ -209,7 +209,7 @@ class OpenTest : public testing::Test {
   FakeHost host_;
 };
 
-TEST_F(OpenTest, ClaimsWhatTheManifestListsLessWhatOpenClears) {
+TEST_F(OpenTest, ClaimsCapabilitiesOfTheManifestThatOpenKeeps) {
   Choosy::drop = DEVRT_CAP_PINNED_HOST;
   devrt_backend_v0 backend = EmptyBackend();
   ASSERT_EQ(plugin::Open<Choosy>(kPromised, host_.table(), &backend), nullptr);

@@ -13,7 +13,7 @@
 
 namespace {
 
-TEST(Helper, WhatIsIncludedLaterStaysVisible) {
+TEST(Helper, LaterIncludesStayVisible) {
   EXPECT_NE(gnu_get_libc_version(), nullptr);
 }
 

@@ -183,7 +183,7 @@ TEST_P(PluginTest, OutOfMemoryChangesNothing) {
   EXPECT_EQ(free_after, free_bytes);
 }
 
-TEST_P(PluginTest, DefaultStreamsAreOneEachAndStay) {
+TEST_P(PluginTest, DefaultStreamsAreUniqueAndCannotBeDestroyed) {
   for (const uint32_t kind : {DEVRT_STREAM_LEGACY, DEVRT_STREAM_PER_THREAD}) {
     const devrt_stream stream = Create(0, kind);
     EXPECT_EQ(Create(0, kind), stream);

@@ -50,7 +50,7 @@ TEST(Slots, AreInTableOrder) {
   }
 }
 
-TEST(Slots, CoverTheTableWithTheTwoOthers) {
+TEST(Slots, CoverTheTableWithShutdownAndGetExtension) {
   std::set<size_t> offsets = {offsetof(devrt_ops_v0, shutdown),
                               offsetof(devrt_ops_v0, get_extension)};
   for (const Slot& slot : Slots()) {
@@ -64,7 +64,7 @@ TEST(Slots, CoverTheTableWithTheTwoOthers) {
   EXPECT_EQ(offsets, all) << "a slot of devrt_ops_v0 is not in devrt_slots.inc";
 }
 
-TEST(Slots, RequiredOnesComeFirstAndPromiseNothing) {
+TEST(Slots, RequiredSlotsComeFirstAndNeedNoCapability) {
   const std::vector<Slot> slots = Slots();
   EXPECT_TRUE(std::is_partitioned(slots.begin(), slots.end(),
                                   [](const Slot& s) { return s.required; }));

@@ -248,7 +248,7 @@ class TreeTest(unittest.TestCase):
         self.write("docs/index.md", "[gone](gone.md)\n")
         self.assert_names(checks.check_links(), "docs/index.md", "gone.md")
 
-    def test_citations_of_what_does_not_exist_are_found(self):
+    def test_citations_without_a_target_are_found(self):
         self.write("docs/reference/semantics.md",
                    "## 2. Errors\n\n### 2.4 When\n\n#### C7 Order\n\n| F5 | x |\n")
         self.write("docs/reference/exchange-rules.md", "**E8** A use.\n\n**E9** Another.\n")

@@ -78,7 +78,7 @@ class Facts(unittest.TestCase):
                          {claim["id"]: claim["code"] for claim in claims()},
                          f"run facts.py, or facts.py --not-measured {RESULTS}")
 
-    def test_pages_mark_what_was_not_measured(self):
+    def test_pages_mark_unmeasured_facts(self):
         run = json.loads(RESULTS.read_text(encoding="utf-8"))
         for fact in run["facts"]:
             if fact["library"] == "rmm":  # its page says so of all statements

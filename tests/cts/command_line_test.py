@@ -178,7 +178,7 @@ class Interrupted(SuiteTest):
         run.communicate(timeout=20)
         self.wait_for_end_of(worker)
 
-    def test_a_report_stays_as_it_was(self):
+    def test_an_interrupted_run_keeps_the_old_report(self):
         kept = self.folder / "kept.json"
         kept.write_text("what was there")
         run, _ = self.start(f"--report=json:{kept}")

@@ -69,7 +69,7 @@ TEST(RandomGenerator, ProgramsAreLegalAndUseEverything) {
   EXPECT_GT(conditional_reads, kPrograms / 10);
 }
 
-TEST(RandomGenerator, WhatIsNotOfferedIsNotUsed) {
+TEST(RandomGenerator, UnofferedCapabilitiesAreNotUsed) {
   Shape shape = Wide();
   shape.limits = Limits();
   size_t steps = 0;
@@ -101,7 +101,7 @@ bool HasAWait(const Program& program) {
   return Count(program, Act::kRecord) > 0 && Count(program, Act::kWait) > 0;
 }
 
-TEST(RandomShrink, OnlyWhatFailsIsLeft) {
+TEST(RandomShrink, KeepsOnlyTheFailingSteps) {
   int shrunk = 0;
   for (int i = 0; i < 60; ++i) {
     const Program program = Generate(ProgramSeed(3, i), Wide());
@@ -163,7 +163,7 @@ TEST(RandomShrink, TheLastProgramThatFailedIsTheResult) {
   }
 }
 
-TEST(RandomShrink, OutOfTimeLeavesTheProgramAsItIs) {
+TEST(RandomShrink, KeepsTheProgramWhenTimeIsOver) {
   const Program program = Generate(7, Wide());
   const Program small = Shrink(
       program, Everything(), [](const Program&) { return true; },

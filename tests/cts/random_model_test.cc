@@ -17,7 +17,7 @@ constexpr char kOthers[] = "another thread has touched its objects";
 constexpr auto kNon = StreamKind::kNonBlocking;
 constexpr auto kBlocking = StreamKind::kBlocking;
 
-TEST(RandomModel, OneStreamOrders) {
+TEST(RandomModel, StreamOrdersItsOperations) {
   ByHand p;
   const int s = p.Stream(kNon), x = p.Block(Space::kDevice);
   const int out = p.Block(Space::kPinned);
@@ -94,7 +94,7 @@ TEST(RandomModel, RecordCoversPendingWaits) {
 }
 
 // C5: of one device.
-TEST(RandomModel, DeviceSynchronisationIsOfOneDevice) {
+TEST(RandomModel, DeviceSynchronisationCoversItsDeviceOnly) {
   ByHand p;
   const int a = p.Stream(kNon), x = p.Block(Space::kDevice);
   const int out = p.Block(Space::kPinned);
@@ -156,7 +156,7 @@ TEST(RandomModel, FreshMemoryHoldsNothing) {
 
 // ---- What queries answer
 
-TEST(RandomModel, QueriesAreOpenUntilOneHasWaited) {
+TEST(RandomModel, QueriesMayReturnEitherUntilAWait) {
   ByHand p;
   const int s = p.Stream(kNon), e = p.Event(), x = p.Block(Space::kDevice);
   EXPECT_EQ(p.AskStream(s), Truth::kTrue);
@@ -299,7 +299,7 @@ TEST(RandomModel, ThreadsShareNothingBetweenBarriers) {
   EXPECT_EQ(p.Write(in, 2), "");
 }
 
-TEST(RandomModel, RepairLeavesOutWhatHasLostItsSense) {
+TEST(RandomModel, RepairDropsStepsWithoutTheirInput) {
   ByHand p;
   const int s = p.Stream(kNon), x = p.Block(Space::kDevice);
   const int out = p.Block(Space::kPinned);

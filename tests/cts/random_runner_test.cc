@@ -78,7 +78,7 @@ TEST_F(RandomRunner, RightProgramsPass) {
   }
 }
 
-TEST_F(RandomRunner, WhatIsWrongIsToldWithItsStep) {
+TEST_F(RandomRunner, MismatchNamesTheStep) {
   EXPECT_FALSE(Run(Altered(Act::kBarrier)).has_value());
   const struct {
     Act act;

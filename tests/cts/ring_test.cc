@@ -41,7 +41,7 @@ TEST(CallRing, KeepsTheLastLinesInOrder) {
   EXPECT_TRUE(ring->Lines().empty());
 }
 
-TEST(CallRing, ALineThatIsOldIsNotWrittenOverANewOne) {
+TEST(CallRing, OldLineDoesNotOverwriteANewLine) {
   const auto ring = std::make_unique<CallRing>();
   const uint64_t slow = ring->Take();  // a call that takes long
   ring->Write(slow, Text(slow, 'a').bytes);
@@ -79,7 +79,7 @@ TEST(CallRing, RepeatedCallsTakeOneLine) {
                                       "query -> 1", "query -> 0"}));
 }
 
-TEST(CallRing, CallsWithAnotherOneBetweenAreNotCounted) {
+TEST(CallRing, RepeatsAcrossAnotherCallAreSeparateLines) {
   const auto ring = std::make_unique<CallRing>();
   const Text text(1, 'a');
   const uint64_t first = ring->Take();

@@ -67,7 +67,7 @@ class Watcher : public cts::Observer {
   bool interrupted = false;
 };
 
-TEST(Run, TellsTheObserverWhatItReports) {
+TEST(Run, ObserverGetsEveryReportedResult) {
   InChild([] {
     Watcher watcher;
     const Report report = Must(cts::Run(Few(Mtia()), &watcher));
@@ -112,7 +112,7 @@ TEST(Run, TellsTheObserverOfABadEnd) {
   });
 }
 
-TEST(Run, AsOftenAsOneLikes) {
+TEST(Run, RunsRepeatedlyInAProcess) {
   InChild([] {
     EXPECT_EQ(Must(cts::Run(Few(Bad("null_handles")), nullptr)).ExitCode(), 1);
     EXPECT_EQ(Must(cts::Run(Few(Mtia()), nullptr)).ExitCode(), 0);
@@ -153,7 +153,7 @@ TEST(Run, IsEndedByItsObserver) {
   });
 }
 
-TEST(Run, RefusesWhatCannotBe) {
+TEST(Run, RefusesInvalidOptions) {
   InChild([] {
     const auto refused = [](absl::StatusCode code, const std::string& text,
                             const std::function<void(Options*)>& change) {

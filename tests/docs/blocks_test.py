@@ -36,7 +36,7 @@ class BlocksTest(unittest.TestCase):
                 with self.subTest(block.place):
                     self.assertNotRegex(block.text, LOOKS_LIKE_CODE)
 
-    def test_only_what_cannot_be_tested_is_read(self):
+    def test_few_blocks_are_only_read(self):
         """Output that is not compared, and fragments, are few."""
         tests = blocks.Tests()
         for info, least in (("text", 3), ("cpp", 1)):

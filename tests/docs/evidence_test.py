@@ -71,7 +71,7 @@ class Evidence(unittest.TestCase):
 
 class KeptResults(Evidence):
 
-    def test_pages_say_what_the_files_say(self):
+    def test_pages_agree_with_the_result_files(self):
         code, error, pages = self.make(evidence.RESULTS)
         self.assertEqual((code, error), (0, ""))
         runs = evidence.load(evidence.RESULTS)

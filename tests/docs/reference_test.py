@@ -99,7 +99,7 @@ class HeadersTest(unittest.TestCase):
 
 class PublicHeadersTest(unittest.TestCase):
 
-    def test_a_header_is_for_programs_or_says_that_it_is_not(self):
+    def test_headers_outside_devrt_h_are_marked(self):
         include = ROOT / "include/devrt"
         everything = (include / "devrt.h").read_text(encoding="utf-8")
         included = set(re.findall(r'#include "devrt/(.+)"', everything))
@@ -138,7 +138,7 @@ class AttachedCommentsTest(unittest.TestCase):
             "devrt/things/thing.h:26: function devrt::Thing::Thing has no text",
             "devrt/things/thing.h:33: function devrt::Thing::Fourth has no text"])
 
-    def test_macros_share_a_comment_but_not_what_stands_behind_one(self):
+    def test_macros_share_the_comment_above_them_only(self):
         self.assertEqual(self.texts["DEVRT_ONE"], "The two numbers. the first")
         self.assertEqual(self.texts["DEVRT_TWO"], "The two numbers.")
 
@@ -183,7 +183,7 @@ class FilterTest(unittest.TestCase):
             ["/** Rules", " *   1. Tags:", " *        - **[any]**: from any thread",
              " *          also now", " *   2. Sizes.  In bytes. */"])
 
-    def test_a_table_stays_one(self):
+    def test_tables_stay_tables(self):
         self.assertEqual(self.converted("//   key  value  changes", "//   a    1      now"),
                          ["///     key  value  changes", "///     a    1      now"])
 

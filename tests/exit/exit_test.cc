@@ -38,7 +38,7 @@ class ProgramEnd : public ::testing::TestWithParam<
                        std::tuple<Way, const char*, const char*>> {};
 
 // C106, F34
-TEST_P(ProgramEnd, EndsAsTheProgramSaid) {
+TEST_P(ProgramEnd, ExitCodeIsTheProgramsOwn) {
   const auto& [way, mode, threads] = GetParam();
   const char* program = std::getenv("DEVRT_TEST_EXIT_PROGRAM");
   ASSERT_NE(program, nullptr);

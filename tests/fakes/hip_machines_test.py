@@ -82,7 +82,7 @@ class HipMachines(MachineTest):
             return data
         return self.library_as(LIBRARY.name, rename)
 
-    def test_as_it_should_be(self):
+    def test_a_working_machine(self):
         hip, text = self.list("")
         self.assertEqual(hip["device_count"], 2)
         self.assertIn("hip:1 fake HIP device", text)
@@ -130,7 +130,7 @@ class HipMachines(MachineTest):
                 capability = needed_by.replace("DEVRT_CAP_", "").lower()
                 self.assertNotIn(capability, hip["capabilities"])
 
-    def test_library_with_what_is_needed_only(self):
+    def test_library_with_required_functions_only(self):
         """No call goes to a function that is not there."""
         folder = self.library_without(*(
             name for name, needed_by in ENTRIES if needed_by != "kAlways"))

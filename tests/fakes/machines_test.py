@@ -46,7 +46,7 @@ class Machines(MachineTest):
             self.assertIn(part, cuda["error"]["message"])
             self.assertIn(part, text)
 
-    def test_as_it_should_be(self):
+    def test_a_working_machine(self):
         cuda, text = self.list("")
         self.assertEqual(cuda["device_count"], 2)
         self.assertIn("cuda:1 fake CUDA device sm_90", text)

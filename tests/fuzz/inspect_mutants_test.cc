@@ -102,7 +102,7 @@ TEST_F(InspectMutantsTest, TakeNoMoreMemoryThanTheFile) {
 
 // A second dynamic section that needs one library with a long name again and
 // again.
-TEST_F(InspectMutantsTest, NamesSaidAgainAndAgainAreBounded) {
+TEST_F(InspectMutantsTest, RepeatedNamesAreBounded) {
   std::ifstream file(testing::PluginPath("bundled"), std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   Elf64_Ehdr header;

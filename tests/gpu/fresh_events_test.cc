@@ -102,7 +102,7 @@ TEST_F(FreshEventsTest, EventsThatCompleteLateServeAgain) {
 
 // Two thirds of a long queue are over: one question of the middle tells of the
 // half before it.
-TEST_F(FreshEventsTest, TheMiddleAnswersForTheHalfBeforeIt) {
+TEST_F(FreshEventsTest, QueryOfTheMiddleEndsTheEarlierHalf) {
   constexpr int kQueued = 300, kMore = 100;
   for (int i = 0; i < kQueued; ++i) Record();
   while (driver_.pending.size() > kQueued / 3) {
@@ -113,7 +113,7 @@ TEST_F(FreshEventsTest, TheMiddleAnswersForTheHalfBeforeIt) {
             kQueued + static_cast<int>(RecordClock::kInterval) + 2);
 }
 
-TEST_F(FreshEventsTest, WhatIsKnownIsNotAsked) {
+TEST_F(FreshEventsTest, KnownEndsNeedNoQuery) {
   Record();
   for (int i = 0; i < 100; ++i) {
     driver_.pending.clear();
@@ -125,7 +125,7 @@ TEST_F(FreshEventsTest, WhatIsKnownIsNotAsked) {
 
 // One event's answer is good for all events of the stream, but not for what was
 // recorded meanwhile.
-TEST_F(FreshEventsTest, OverIsWhatWasRecordedBefore) {
+TEST_F(FreshEventsTest, EndCoversEarlierRecordsOnly) {
   RecordMark early, late;
   early.clock = late.clock = clock_;
   early.before = late.before = clock_->recorded();
@@ -154,7 +154,7 @@ TEST_F(FreshEventsTest, EachStreamHasItsOwnRecords) {
 }
 
 // Nobody asks for that other stream's record by itself.
-TEST_F(FreshEventsTest, RecordOnAnotherStreamIsAskedForToo) {
+TEST_F(FreshEventsTest, RecordOnAnotherStreamIsQueriedToo) {
   Record();
   clock_ = std::make_shared<RecordClock>();
   for (int i = 0; i < 10'000; ++i) {
@@ -185,7 +185,7 @@ TEST_F(FreshEventsTest, FailedRecordChangesNothing) {
   EXPECT_EQ(driver_.events, 2);
 }
 
-TEST_F(FreshEventsTest, WhereNoneCanBeMadeAllAreAsked) {
+TEST_F(FreshEventsTest, FailedCreationQueriesAllEvents) {
   Record();
   Record();
   driver_.limit = 2;
@@ -196,7 +196,7 @@ TEST_F(FreshEventsTest, WhereNoneCanBeMadeAllAreAsked) {
   EXPECT_EQ(event, 1);
 }
 
-TEST_F(FreshEventsTest, DestroysWhatItKeeps) {
+TEST_F(FreshEventsTest, DestroysKeptEvents) {
   Record();
   Record();
   Record();
@@ -204,7 +204,7 @@ TEST_F(FreshEventsTest, DestroysWhatItKeeps) {
   EXPECT_EQ(driver_.destroyed, (std::set<int>{1, 2}));
 }
 
-TEST_F(FreshEventsTest, ForgetsWhatIsGone) {
+TEST_F(FreshEventsTest, ForgottenEventsAreNotDestroyed) {
   Record();
   Record();
   events_.Forget();

@@ -145,7 +145,7 @@ TEST_F(ReduceTest, TruthsOfEveryKind) {
 }
 
 // A result must not depend on which block is last, nor on who has the slot.
-TEST_F(ReduceTest, PartsHaveOneResultHoweverTheyRun) {
+TEST_F(ReduceTest, ResultDoesNotDependOnTheOrderOfParts) {
   struct Case {
     std::vector<int64_t> shape;
     uint32_t axes;
@@ -208,7 +208,7 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
 
 // The columns kernel loads several elements at once where every row begins at a
 // multiple of them, and one by one elsewhere.
-TEST_F(ReduceTest, RowsOffTheirAlignmentAreReadOneByOne) {
+TEST_F(ReduceTest, UnalignedRowsAreReadByElement) {
   const std::vector<float> in(9 * 100);
   std::vector<float> out(8);
   for (const int64_t row : {8, 9}) {
@@ -228,7 +228,7 @@ TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
 // The slot's memory and a block's bound the parts, not the number of blocks
 // that the tuning asks for: partial sums of integers are 64 bits wide, those of
 // floats 32.
-TEST_F(ReduceTest, PartsOfColumnsFitTheirMemoryHoweverManyBlocksAreWanted) {
+TEST_F(ReduceTest, PartsOfColumnsFitTheirMemory) {
   const int64_t rows = 1 << 20, columns = 64;
   alignas(16) static char in[16];  // is not read
   std::vector<int64_t> out(columns);

@@ -35,7 +35,7 @@ class ArraysCapture : public ArraysTest {
   }
 };
 
-TEST_F(ArraysCapture, WhatIsCompleteIsNoMatter) {
+TEST_F(ArraysCapture, CompleteWorkBeforeTheCaptureIsIgnored) {
   const Stream stream = Must(Stream::Create(dev()));
   const Array x = Ints(1);
   const Array y = Ints(2);
@@ -47,7 +47,7 @@ TEST_F(ArraysCapture, WhatIsCompleteIsNoMatter) {
   EXPECT_TRUE(capture.End());
 }
 
-TEST_F(ArraysCapture, WhatIsNotCompleteIsRefused) {
+TEST_F(ArraysCapture, PendingWorkBeforeTheCaptureIsRefused) {
   const Stream stuck = Must(Stream::Create(dev()));
   const Stream reader = Must(Stream::Create(dev()));
   const Stream stream = Must(Stream::Create(dev()));
@@ -75,7 +75,7 @@ TEST_F(ArraysCapture, WhatIsNotCompleteIsRefused) {
 }
 
 // E44.
-TEST_F(ArraysCapture, TheHostDoesNotWaitForIt) {
+TEST_F(ArraysCapture, HostWaitForCapturedWorkIsRefused) {
   const Stream stream = Must(Stream::Create(dev()));
   const Array x = Ints(1);
   const StreamGuard on(stream);
@@ -91,7 +91,7 @@ TEST_F(ArraysCapture, TheHostDoesNotWaitForIt) {
 }
 
 // E45: it is asked whether work of before is complete, in relaxed mode.
-TEST_F(ArraysCapture, WhatHasFinishedIsDropped) {
+TEST_F(ArraysCapture, FinishedWorkIsQueriedAndDropped) {
   const Stream other = Must(Stream::Create(dev()));
   const Stream stream = Must(Stream::Create(dev()));
   const Array x = Ints(1);
@@ -109,7 +109,7 @@ TEST_F(ArraysCapture, WhatHasFinishedIsDropped) {
 }
 
 // devrt's internal queries do not disturb a capture of any thread.
-TEST_F(ArraysCapture, PollsLeaveItValid) {
+TEST_F(ArraysCapture, PollsKeepTheCaptureValid) {
   const Stream stream = Must(Stream::Create(dev()));
   const Stream stuck = Must(Stream::Create(dev()));
   const Array memory = Ints(1);
@@ -138,7 +138,7 @@ TEST_F(ArraysCapture, PollsLeaveItValid) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
-TEST_F(ArraysCapture, UsesOfOneCaptureBecomeEdges) {
+TEST_F(ArraysCapture, UsesWithinACaptureBecomeEdges) {
   const Stream a = Must(Stream::Create(dev()));
   const Stream b = Must(Stream::Create(dev()));
   const Array x = Ints(1);

@@ -148,7 +148,7 @@ TEST_F(ArraysOrder, CopiesToTheHost) {
 }
 
 // docs/reference/semantics.md 3.2, copy_non_blocking_type_conversion.
-TEST_F(ArraysOrder, ACastHappensWhenTheDataIsThere) {
+TEST_F(ArraysOrder, CastFollowsThePendingCopy) {
   const Stream stream = Must(Stream::Create(dev()));
   StreamGuard on(stream);
   const Array floats = Must(Array::Full(kShape, kFloat32, 3, dev()));
@@ -167,7 +167,7 @@ TEST_F(ArraysOrder, ACastHappensWhenTheDataIsThere) {
 }
 
 // The memory of an array that is gone comes back when its uses are over.
-TEST_F(ArraysOrder, MemoryOutlivesItsArrayWhileItIsUsed) {
+TEST_F(ArraysOrder, MemoryOfADestroyedArrayWaitsForItsUses) {
   const Stream home = Must(Stream::Create(dev()));
   const Stream other = Must(Stream::Create(dev()));
   std::optional<Array> x;
@@ -196,7 +196,7 @@ TEST_F(ArraysOrder, MemoryOutlivesItsArrayWhileItIsUsed) {
   EXPECT_EQ(First(*copy), 11);
 }
 
-TEST_F(ArraysOrder, BorrowedMemoryKeepsItsOwnerWhileItIsUsed) {
+TEST_F(ArraysOrder, OwnerOfBorrowedMemoryWaitsForItsUses) {
   const Stream stream = Must(Stream::Create(dev()));
   void* const block = Must(Allocate(dev(), 4 * kShape[0]));
   bool gone = false;

@@ -91,7 +91,7 @@ void UseEverything(Device device) {
   EXPECT_OK(Free(device, memory));
 }
 
-TEST_F(ContextAudit, WorkOnTheLastMakesOneThere) {
+TEST_F(ContextAudit, WorkOnTheLastDeviceMakesItsContextOnly) {
   if (devices.size() < 2) GTEST_SKIP() << "takes two devices";
   const Device last = devices.back();
   UseEverything(last);
@@ -110,7 +110,7 @@ TEST_F(ContextAudit, WorkOnTheLastMakesOneThere) {
 }
 
 // nvidia-smi shows memory of this process on one device only.
-TEST_F(ContextAudit, TheSystemSeesOne) {
+TEST_F(ContextAudit, ProcessUsesMemoryOfASingleDevice) {
   if (Contexts().size() != 1) GTEST_SKIP() << "takes two devices";
   std::FILE* const pipe = popen(
       "nvidia-smi --query-compute-apps=pid,gpu_uuid --format=csv,noheader"
@@ -136,7 +136,7 @@ TEST_F(ContextAudit, TheSystemSeesOne) {
 }
 
 // Another library's context, and none, on every path out.
-TEST_F(ContextAudit, AThreadKeepsWhatItHad) {
+TEST_F(ContextAudit, ThreadKeepsItsForeignContext) {
   const Device last = devices.back();
   const std::vector<int> before = Contexts();
   std::thread([&] {
@@ -160,7 +160,7 @@ TEST_F(ContextAudit, AThreadKeepsWhatItHad) {
 }
 
 // Pinned memory takes any context that there is (C103).
-TEST_F(ContextAudit, PinnedMemoryAndPeersNameWhatTheyName) {
+TEST_F(ContextAudit, PeerAccessMakesTheContextOfThePeer) {
   if (devices.size() < 2) GTEST_SKIP() << "takes two devices";
   const Device first = devices.front(), last = devices.back();
   EXPECT_FALSE(HasPrimaryContext(first.index()));

@@ -128,7 +128,7 @@ void Opener(const Line& line) {
 constexpr int kNoDevice = 77, kFake = 78;
 
 // The devices are named in the children only: CUDA does not survive a fork.
-TEST(Interprocess, OneRecordsTheOtherWaits) {
+TEST(Interprocess, EventOrdersWorkOfTwoProcesses) {
   const testing::ProcessResult there = testing::RunInChild([] {
     const absl::Status status = GetBackend("cuda").status();
     if (absl::IsUnavailable(status)) _exit(kNoDevice);

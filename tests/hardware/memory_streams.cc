@@ -73,7 +73,7 @@ TEST_F(MemoryStreams, RecordStreamOnShiftedView) {
 
 // One stream that spins holds back what it uses and nothing else.
 // F9
-TEST_F(MemoryStreams, OneStuckStream) {
+TEST_F(MemoryStreams, StuckStreamHoldsBackItsBlocksOnly) {
   const Stream home = NewStream();
   const Stream stuck = NewStream();
   const Stream fine = NewStream();
@@ -130,7 +130,7 @@ TEST_F(MemoryStreams, AnEventPassesABlockWithoutAHostWait) {
 }
 
 // Without an order it does not pass, however much is asked for.
-TEST_F(MemoryStreams, WithoutAnOrderItStays) {
+TEST_F(MemoryStreams, BlockDoesNotPassToAnUnorderedStream) {
   const Stream a = NewStream();
   const Stream b = NewStream();
   Gate gate(dev());

@@ -128,7 +128,7 @@ TEST(Quantile, IsOfTheOrderedTimes) {
   EXPECT_EQ(Quantile({3, 1, 2}, 0.99), 3);
 }
 
-TEST(ReadProcess, SeesWhatIsOpened) {
+TEST(ReadProcess, CountsOpenFiles) {
   Sample before, after;
   ReadProcess(&before);
   const int copy = dup(0);
@@ -140,7 +140,7 @@ TEST(ReadProcess, SeesWhatIsOpened) {
 }
 
 // Of every thread's arena, and of what is mapped by itself.
-TEST(ReadProcess, SeesWhatIsAllocated) {
+TEST(ReadProcess, CountsAllocatedBytes) {
   if (OTHER_HEAP) GTEST_SKIP() << "the heap is a sanitizer's";
   for (const size_t size : {size_t{1000}, size_t{8} << 20}) {
     Sample before, during, after;

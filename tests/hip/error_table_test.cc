@@ -25,7 +25,7 @@ TEST(HipErrorTable, LeavesOtherCodesToSuspicion) {
   gpu::ExpectOthersSuspect(MeaningOf);
 }
 
-TEST(HipErrorTable, KnowsWhatIsSticky) {
+TEST(HipErrorTable, StickyErrorsAreThoseOfTheSemantics) {
   gpu::ExpectSticky(kInHeader, MeaningOf, {214, 700, 702, 710, 719});
 }
 

@@ -56,7 +56,7 @@ class Tables(unittest.TestCase):
             self.assertIn(line, text)
         self.assertRegex(text, r"\| mtia \| 2026-01-01, .* \| 4 \| 0 \| 0 \| 5 \| 9 \|")
 
-    def test_what_a_run_on_one_gpu_adds(self):
+    def test_a_run_on_one_gpu_adds_its_cells(self):
         text = self.tables(run_of({"outcome": "passed", "passed": 8}, 1, "interop"))
         for line in ["| cuda | E:X ok |", "| jax | cpu | dlpack | Z | ok |",
                      "| `ordering/cuda:0` | 1 ok |",

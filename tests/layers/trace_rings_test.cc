@@ -79,7 +79,7 @@ TEST(TraceFile, OnlyItsOwnIsRead) {
 }
 
 // The program goes on without a trace.
-TEST(TraceFile, IsNamedWhereItCannotBeOpened) {
+TEST(TraceFile, OpenErrorNamesTheFile) {
   testing::InChild([] {
     static std::string said;
     SetLogSink([](LogLevel, const char*, int, std::string_view text) {
@@ -220,7 +220,7 @@ TEST(TraceFile, RecordsHaveTheProgramsNumbersOfStreams) {
   }
 }
 
-TEST(TraceFile, WhatIsTooLargeForAFieldIsUnknown) {
+TEST(TraceFile, ValueTooLargeForItsFieldIsUnknown) {
   constexpr uint64_t kMost = UINT32_MAX;
   EXPECT_EQ(trace::NumberField(kMost), kMost);
   EXPECT_EQ(trace::NumberField(kMost + 1), 0u);

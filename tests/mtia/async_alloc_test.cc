@@ -282,7 +282,7 @@ TEST_F(AsyncAllocTest, WrongFreesAreRefused) {
 }
 
 // C63, C64: a raw free takes it, and waits for nothing.
-TEST_F(AsyncAllocTest, ARawFreeTakesItWithoutAWait) {
+TEST_F(AsyncAllocTest, RawFreeOfAnAsyncBlockDoesNotWait) {
   Reset("raw_free_syncs=yes");
   const devrt_stream s = NewStream(), held = NewStream();
   char* const p = Alloc(s, 64);
@@ -304,7 +304,7 @@ TEST_F(AsyncAllocTest, ARawFreeTakesItWithoutAWait) {
   Set(gate);
 }
 
-TEST_F(AsyncAllocTest, PeersReachItAsOtherMemory) {
+TEST_F(AsyncAllocTest, PeersReachAsyncBlocks) {
   Reset("devices=2");
   const devrt_stream s = NewStream(1), peer = NewStream(0);
   char* const p = Alloc(s, 64);

@@ -152,7 +152,7 @@ TEST_F(Deadlock, HostFunctionsThatWaitForEachOther) {
 
 // A host function waits for a later operation of its stream.
 // C43
-TEST_F(Deadlock, HostFunctionThatWaitsForALaterOne) {
+TEST_F(Deadlock, HostFunctionWaitsForALaterHostFunction) {
   for (const std::string config : {"", "mode=threaded"}) {
     SCOPED_TRACE(config);
     Reset(config);
@@ -255,7 +255,7 @@ TEST_F(Deadlock, ParkedThreadsCannotHelp) {
 }
 
 // Alone, a thread is told at once, whatever the watchdog.
-TEST_F(Deadlock, ASingleThreadIsToldAtOnce) {
+TEST_F(Deadlock, SingleThreadGetsAnImmediateError) {
   constexpr std::chrono::seconds kLimit(20);
   Reset("watchdog=60s,queue_depth=1000");
   const auto begin = std::chrono::steady_clock::now();

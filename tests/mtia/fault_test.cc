@@ -74,7 +74,7 @@ TEST_F(Faults, ExceptionsOfBodies) {
 }
 
 // C93, C94: what reports, what does not.
-TEST_F(Faults, WhatReportsTheFault) {
+TEST_F(Faults, CallsThatReportTheFault) {
   devrt_stream s = NewStream(), idle = NewStream();
   devrt_event e = NewEvent();
   int64_t* const x = NewCell();

@@ -48,7 +48,7 @@ TEST_F(HostAccessDeathTest, ReadNamesTheBlock) {
                "test.cc:40\\)");
 }
 
-TEST_F(HostAccessDeathTest, WriteIsToldFromRead) {
+TEST_F(HostAccessDeathTest, ReportsWritesAsWrites) {
   Make();
   std::byte* a = Alloc(0, 64);
   EXPECT_DEATH(Write(a, 1), "the host wrote to device memory");
@@ -65,7 +65,7 @@ TEST_F(HostAccessDeathTest, FreedAndForeignAddressesAreNamedToo) {
 }
 
 // Those of the backend, which run host functions.
-TEST_F(HostAccessDeathTest, HelperThreadsAreTold) {
+TEST_F(HostAccessDeathTest, ReportsHelperThreads) {
   EXPECT_DEATH(
       {
         Make();

@@ -96,7 +96,7 @@ TEST_F(MemoryTest, RegistrationRefusesAnyOverlap) {
   EXPECT_EQ(memory_->live_registered(), 3u);
 }
 
-TEST_F(MemoryTest, UnregisterOfWhatIsNoRange) {
+TEST_F(MemoryTest, UnregisterRefusesUnknownRanges) {
   Make();
   std::vector<std::byte> buffer(1000);
   std::byte* p = buffer.data();
@@ -113,7 +113,7 @@ TEST_F(MemoryTest, UnregisterOfWhatIsNoRange) {
   }
 }
 
-TEST_F(MemoryTest, RegisterRefusesWhatIsNoPlainHostMemory) {
+TEST_F(MemoryTest, RegisterRefusesOtherThanPlainHostMemory) {
   Make();
   std::byte* device = Alloc(0, 100);
   std::byte* pinned = HostAlloc(0, 100);

@@ -240,7 +240,7 @@ TEST(ElementwiseTest, FillWritesElementsOnly) {
   }
 }
 
-TEST(ElementwiseTest, SupportsWhatTheReferenceDoes) {
+TEST(ElementwiseTest, SupportsTheOperationsOfTheReference) {
   std::vector<uint32_t> operations = kBinary;
   operations.insert(operations.end(), kUnary.begin(), kUnary.end());
   operations.push_back(DEVRT_OP_COPY);
@@ -276,7 +276,7 @@ R RunOne(uint32_t op, uint32_t out_dtype, uint32_t dtype, T a, T b) {
   return result;
 }
 
-TEST(ElementwiseTest, CopyOfBoolWritesZeroOrOne) {
+TEST(ElementwiseTest, CopyOfBoolNormalizesValues) {
   const std::vector<uint8_t> in = {0, 1, 2, 255};
   std::vector<uint8_t> out(4, 9);
   const Tensor tensor = MakeTensor(out.data(), DEVRT_BOOL, {4}, nullptr);

@@ -201,7 +201,7 @@ TEST_F(MemoryTest, SecondFreeNamesAllSites) {
                     HasSubstr("freed at test.cc:20")));
 }
 
-TEST_F(MemoryTest, FreeOfWhatIsNoBlockSaysWhatItIs) {
+TEST_F(MemoryTest, FreeOfAnotherPointerDescribesThePointer) {
   Make();
   std::byte* a = Alloc(0, 100, 10);
   std::byte* b = Alloc(1, 200, 11);
@@ -242,7 +242,7 @@ TEST_F(MemoryTest, LabelsAreCopied) {
 
 // ---- looking ----------------------------------------------------------------
 
-TEST_F(MemoryTest, FindTellsWhatAPointerIs) {
+TEST_F(MemoryTest, FindDescribesThePointer) {
   Make();
   std::byte* a = Alloc(1, 1000);
   const Resolved inside = memory_->Find(a + 999);
@@ -280,7 +280,7 @@ TEST_F(MemoryTest, IdsAreNeverReused) {
   }
 }
 
-TEST_F(MemoryTest, LocalRefusesWhatADeviceMayNotTouch) {
+TEST_F(MemoryTest, LocalRefusesInaccessibleRanges) {
   Make();
   std::byte* a = Alloc(0, 1024, 7);
   EXPECT_EQ(Local(0, a, 1024) + 512, Local(0, a + 512, 512));

@@ -31,7 +31,7 @@ class Order : public EngineTest {
   }
 };
 
-TEST_F(Order, FifoOfOneStream) {
+TEST_F(Order, StreamIsFifo) {
   InEverySchedule([] {
     devrt_stream s = NewStream();
     int64_t* const x = NewCell(0, 1);
@@ -89,7 +89,7 @@ TEST_F(Order, TwoPhasesLoseUpdates) {
   EXPECT_THAT(seen, ::testing::ElementsAre(2, 11, 12, 22));
 }
 
-TEST_F(Order, CopiesOfOneEngineReachBothOrders) {
+TEST_F(Order, CopiesOfAnEngineReachBothOrders) {
   std::set<int64_t> seen;
   for (int seed = 0; seed < 50; ++seed) {
     Reset("strategy=random,pageable=late,seed=" + std::to_string(seed));

@@ -81,7 +81,7 @@ TEST_F(Quarantine, DestroyedStreamThatWaited) {
 
 // Nobody asked the stream before it went: the next wait that covers it says so.
 // C95
-TEST_F(Quarantine, FailureOfADestroyedStreamIsToldOnce) {
+TEST_F(Quarantine, FailureOfADestroyedStreamIsReturnedOnce) {
   for (const std::string config : kModes) {
     SCOPED_TRACE(config);
     Reset(config);
@@ -107,7 +107,7 @@ TEST_F(Quarantine, FailureOfADestroyedStreamIsToldOnce) {
 // A call on another stream or device that covers a failed stream returns the
 // failure once.  Calls on the failed stream itself return it for ever.
 // C95
-TEST_F(Quarantine, WhoCoversAFailedStreamIsToldOnce) {
+TEST_F(Quarantine, CoveringCallReturnsTheFailureOnce) {
   for (const std::string config : kModes) {
     for (const bool device : {true, false}) {
       for (const bool works : {true, false}) {

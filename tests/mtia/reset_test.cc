@@ -73,7 +73,7 @@ TEST_F(Restart, ARefusedResetChangesNothing) {
   }
 }
 
-TEST_F(Restart, AMachineThatCannotBeOpenedLeavesTheOldOne) {
+TEST_F(Restart, FailedOpenKeepsTheOldMachine) {
   NewCell();
   ExpectCode(Open("devices=60,memory=1TiB"), DEVRT_RESOURCE_EXHAUSTED);
   ExpectConfig("devices=64");

@@ -83,7 +83,7 @@ TEST(CopyTensorTest, DoesNotKeepTheCallersArrays) {
   EXPECT_EQ(Shape(tensor.strides.begin(), tensor.strides.end()), Shape{8});
 }
 
-TEST(CursorTest, MergesAxesThatAreOne) {
+TEST(CursorTest, MergesContiguousAxes) {
   const Tensor tensor = MakeTensor(kData, DEVRT_INT32, {5, 1, 6, 7}, nullptr);
   const Cursor cursor(tensor, OrderAxes(tensor, kAllAxes));
   EXPECT_EQ(cursor.run(), 210);

@@ -64,7 +64,7 @@ class SuballocationTest : public EngineTest {
   devrt_stream stream_ = nullptr;
 };
 
-TEST_F(SuballocationTest, WhoHasAPartMayUseIt) {
+TEST_F(SuballocationTest, HandedOutPartsAreUsable) {
   char* const a = HandOut(0, 100);
   char* const b = HandOut(kPart, kPart);
   char* const c = HandOut(2 * kPart, kSegment - 2 * kPart);
@@ -86,7 +86,7 @@ TEST_F(SuballocationTest, WhoHasAPartMayUseIt) {
   EXPECT_EQ(Synced().code, DEVRT_OK);
 }
 
-TEST_F(SuballocationTest, OneReachesIntoTheNext) {
+TEST_F(SuballocationTest, AccessBehindAPartIsAFault) {
   for (const bool declared : {false, true}) {
     Start("");
     char* const a = HandOut(0, 100);
@@ -117,7 +117,7 @@ TEST_F(SuballocationTest, UseAfterFreeIsFound) {
   }
 }
 
-TEST_F(SuballocationTest, WhatNobodyHasIsNobodys) {
+TEST_F(SuballocationTest, AccessToFreeMemoryIsAFault) {
   HandOut(kPart, 100);
   EXPECT_THAT(Fill(stream_, base_, 1).text,
               HasSubstr("free memory of an allocator"));
@@ -158,7 +158,7 @@ TEST_F(SuballocationTest, OtherMemoryIsNotJudged) {
   EXPECT_EQ(Synced().code, DEVRT_OK);
 }
 
-TEST_F(SuballocationTest, WhatAnAllocatorGetsWrong) {
+TEST_F(SuballocationTest, AllocatorMistakesAreRefused) {
   const auto said = [](devrt_status status, devrt_code code, const char* part) {
     const Result result = Take(status);
     EXPECT_EQ(result.code, code);
@@ -212,7 +212,7 @@ TEST_F(SuballocationTest, RangesJoinAndAreCut) {
 }
 
 // Nobody pays who does not ask for it.
-TEST_F(SuballocationTest, IsOfferedWhereItIsAskedFor) {
+TEST_F(SuballocationTest, ExtensionIsOfferedOnlyIfConfigured) {
   const auto offered = [] {
     return ops().get_extension(self(), DEVRT_SUBALLOCATION_EXTENSION) !=
            nullptr;

@@ -44,7 +44,7 @@ class VirtualMemoryTest : public EngineTest {
   }
 };
 
-TEST_F(VirtualMemoryTest, TakesTheCapacityThatItSays) {
+TEST_F(VirtualMemoryTest, ChunksTakeCapacityOfTheirSize) {
   Reset("memory=16MiB,overhead=1MiB");
   EXPECT_EQ(Free(), 15u << 20);
   std::vector<devrt_chunk> chunks;
@@ -110,7 +110,7 @@ TEST_F(VirtualMemoryTest, UnmappedUnderWorkIsAFault) {
 }
 
 // Access of a peer covers mappings made before and after it was enabled.
-TEST_F(VirtualMemoryTest, PeersReachIt) {
+TEST_F(VirtualMemoryTest, PeersReachMappedMemory) {
   Reset("devices=2");
   char* const base = Reserve(2 * kG, 1);
   const devrt_chunk a = Create(kG, 1), b = Create(kG, 1);

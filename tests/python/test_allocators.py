@@ -175,7 +175,7 @@ def test_a_block_keeps_its_stream():
     assert alive() is None
 
 
-def test_without_a_stream_memory_is_for_the_current_one():
+def test_memory_without_a_stream_is_for_the_current_stream():
     """Which has it again when it was given back, and no other has."""
     with devrt.Stream("mtia:0"):
         pointer = interop.caching_allocator_alloc(700, "mtia:0")

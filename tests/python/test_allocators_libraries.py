@@ -382,7 +382,7 @@ def torch(monkeypatch):
     return module
 
 
-def test_torch_gets_every_function_that_it_can_be_given(torch):
+def test_torch_gets_every_function_it_has_a_setter_for(torch):
     made = interop.torch_allocator()
     assert made.functions[1:] == ("devrt_torch_alloc", "devrt_torch_free")
     given = made.allocator().given

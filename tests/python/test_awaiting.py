@@ -41,7 +41,7 @@ def test_await_of_streams_and_events(pair):
 
 
 @by_itself
-def test_an_await_lets_ready_tasks_submit_what_it_needs(pair):
+def test_an_await_runs_ready_tasks_first(pair):
     """In virtual time as well, where a wait is one step."""
     s, flag = devrt.Stream(pair[0]), Flag(pair[0])
     flag.wait_on(s)

@@ -18,7 +18,7 @@ def test_names_and_devices(two):
     assert any(line["result"] == "loaded" for line in devrt.load_report())
 
 
-def test_what_was_found_and_what_can_be_used(run_program, package):
+def test_found_backends_and_usable_backends(run_program, package):
     """A backend that is installed where there is no device of it."""
     assert devrt.is_available() is True and devrt.is_available("mtia") is True
     assert devrt.is_available("nothing") is False

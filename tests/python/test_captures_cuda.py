@@ -241,7 +241,7 @@ def test_what_is_pending_from_before_a_capture_cannot_be_shared(stream):
 
 
 # E4
-def test_no_stream_means_the_one_that_captures(stream):
+def test_no_stream_means_the_capturing_stream(stream):
     """No edge leaves the capture, which would make it invalid."""
     x = idle(stream)
     with capture(stream):

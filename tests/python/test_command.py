@@ -66,7 +66,7 @@ def tree(tmp_path, monkeypatch):
     ("build/python/devrt", "build/tools/devrt"),
     ("lib/python3/dist-packages/devrt", "bin/devrt"),
     ("lib/python3.11/site-packages/devrt", "bin/devrt")])
-def test_where_it_is_looked_for(tree, package, program):
+def test_the_command_is_found_beside_the_package(tree, package, program):
     path = tree(package, program, b"\x7fELF ...")
     assert command._find() == path
     path.chmod(0o644)

@@ -288,7 +288,7 @@ def context(two):
         yield captured
 
 
-def test_a_thread_context_above_what_is_left_first(two, context):
+def test_leaving_a_context_below_a_thread_context(two, context):
     before = here(two)
     s = devrt.Stream(two[1])
     below, above = entered(s), entered(context)
@@ -299,7 +299,7 @@ def test_a_thread_context_above_what_is_left_first(two, context):
     assert here(two) == before
 
 
-def test_a_thread_context_below_what_stays(two, context):
+def test_leaving_a_thread_context_below_another_context(two, context):
     before = here(two)
     s = devrt.Stream(two[1])
     below, above = entered(context), entered(s)
@@ -342,7 +342,7 @@ def test_contexts_in_any_order(two, context):
         assert here(two) == before
 
 
-def test_a_thread_context_keeps_what_was_current(two):
+def test_a_thread_context_restores_the_current_stream(two):
     context = devrt.ThreadContext.capture()
     with devrt.default_stream(two[0]):
         devrt.set_stream(devrt.Stream(two[0]))

@@ -72,7 +72,7 @@ class Protocol:
 # ---- Contexts ---------------------------------------------------------------
 
 
-def test_the_driver_sees_what_is_current(driver, devices):
+def test_the_driver_has_the_current_device(driver, devices):
     before = current_context(driver)
     for device in devices:
         with device as entered:
@@ -323,7 +323,7 @@ def test_adopting_a_default_stream_keeps_the_owner(devices, handle):
     assert kept() is None
 
 
-def test_an_owner_that_has_its_stream_stays_until_it_lets_go(devices):
+def test_an_owner_with_a_reference_to_its_stream_is_not_collected(devices):
     """The collector could have it destroy the stream before the stream's end."""
     s = devrt.Stream(devices[0])
     owner = Protocol(s.native_handle)

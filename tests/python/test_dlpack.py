@@ -301,7 +301,7 @@ def test_a_copy_is_made_on_the_consumers_stream(two):
 
 
 # E5: who may write comes after those that read.
-def test_an_export_is_behind_all_that_it_must_be(two):
+def test_an_export_waits_for_writes_and_a_writable_one_for_reads(two):
     a, gate = arange(device=two[0]), Flag(two[0])
     reader = devrt.Stream(two[0])
     devrt.synchronize(two[0])
@@ -319,7 +319,7 @@ def test_an_export_is_behind_all_that_it_must_be(two):
 
 # E8
 @pytest.mark.parametrize("asked", [None, V1])
-def test_what_the_consumer_does_is_a_use_when_it_lets_go(two, asked):
+def test_releasing_a_capsule_records_a_use_of_its_stream(two, asked):
     a, s, gate = arange(device=two[0]), devrt.Stream(two[0]), Flag(two[0])
     for given, stream, counts in (
             (a, s.native_handle, True), (a.as_read_only(), s.native_handle, True),

@@ -91,7 +91,7 @@ def of_exchange_api(forged, told):
 
 # E6: (13, 0) is of every device, and the driver tells of which
 @pytest.mark.parametrize("make", [of_methods, of_exchange_api])
-def test_managed_memory_is_ordered_where_it_is(managed, make):
+def test_managed_memory_is_ordered_on_its_own_device(managed, make):
     if last() == 0:
         pytest.skip("one device")
     there = f"cuda:{last()}"
@@ -173,7 +173,7 @@ def test_a_handle(x):
 
 
 @pytest.mark.parametrize("number", [None, 1, 2])
-def test_numbers_are_of_the_datas_device_whatever_is_current(number):
+def test_stream_numbers_are_of_the_datas_device(number):
     device = devrt.device(f"cuda:{last()}")
     a = devrt.array(values(), device=device)
     named = (devrt.per_thread_default_stream if number == 2
@@ -446,7 +446,7 @@ def test_a_bridge_orders():
         assert slow.seen(devrt.from_dlpack(Orders(slow.x))) == {7}
 
 
-def test_a_producer_without_streams_has_ordered_the_default_one():
+def test_a_producer_without_streams_uses_the_default_stream():
     slow = Slow()
 
     class Oldest(Producer):

@@ -46,7 +46,7 @@ def test_errors_have_attributes():
         None, None, None, False)
 
 
-def test_those_that_have_one_cause_have_its_code():
+def test_invalid_arguments_have_the_code_of_their_cause():
     """Also where no call of the library has failed."""
     for call in (lambda: bool(devrt.zeros(2)), lambda: devrt.zeros(2**70),
                  lambda: devrt.from_pointer(-1, 2, "f8"),

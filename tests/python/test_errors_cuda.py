@@ -27,7 +27,7 @@ def test_cudart_answers_with_cudas_numbers():
     assert runtime.cudaHostRegister(pointer, 0, 0) == 1
 
 
-def test_cudart_raises_what_is_no_answer():
+def test_cudart_raises_type_errors():
     with pytest.raises(TypeError):
         devrt.cuda.cudart().cudaHostRegister("a", 1, 0)
 

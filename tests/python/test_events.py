@@ -66,7 +66,7 @@ def test_first_records_of_many_threads():
         e.synchronize()
 
 
-def test_record_without_a_stream_is_on_the_current_one(two):
+def test_record_without_a_stream_uses_the_current_stream(two):
     s = devrt.Stream(two[1])
     with s:
         spin(1)
@@ -82,7 +82,7 @@ def test_record_without_a_stream_is_on_the_current_one(two):
 
 
 # C27, C28
-def test_waits_keep_what_was_captured(two):
+def test_waits_keep_the_captured_record(two):
     gate = Flag()
     a, b = devrt.Stream(), devrt.Stream()
     e = devrt.Event()
@@ -150,7 +150,7 @@ def test_timing_and_interprocess_exclude_each_other():
         devrt.Event(enable_timing=True, interprocess=True)
 
 
-def test_classes_made_of_it():
+def test_event_can_be_subclassed():
     class Own(devrt.Event):
         def __init__(self, *args, **kwargs):
             super().__init__()

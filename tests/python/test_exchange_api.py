@@ -81,7 +81,7 @@ def test_exchange_view_of_read_only():
 
 # E12
 @pytest.mark.parametrize("way", ["export", "view"])
-def test_an_exchange_joins_what_is_pending(two, way):
+def test_an_exchange_joins_pending_work(two, way):
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     x = devrt.array(host(), device=two[1])
     other, current, gate = devrt.Stream(two[1]), devrt.Stream(two[1]), Flag(two[1])
@@ -99,7 +99,7 @@ def test_an_exchange_joins_what_is_pending(two, way):
 
 # E12
 @pytest.mark.parametrize("way", ["export", "view"])
-def test_the_current_stream_uses_what_is_exchanged(two, way):
+def test_exchange_counts_as_a_use_of_the_current_stream(two, way):
     """Its memory is nobody's before that stream's work is done."""
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     home, current, gate = devrt.Stream(two[1]), devrt.Stream(two[1]), Flag(two[1])

@@ -295,7 +295,7 @@ frame #1: c10::detail::torchCheckFail(char const*, char const*) + 0x6a (0x7f in 
 
 @pytest.mark.parametrize("kind", [RuntimeError, NotImplementedError, ValueError,
                                   BufferError])
-def test_what_cannot_be_shared_is_a_buffer_error_of_one_line(kind):
+def test_unshareable_tensors_raise_a_short_buffer_error(kind):
     for text in (FRAMES, "\n" + FRAMES):
         with pytest.raises(BufferError) as info:
             devrt.from_dlpack(refusing_type(kind(text))())
@@ -366,7 +366,7 @@ def test_a_deleter_that_runs_code_under_an_exception(deleter):
     assert forged.deleted == deleter
 
 
-def test_an_earlier_major_behind_a_foreign_one_is_used():
+def test_the_import_uses_an_earlier_major_in_the_chain():
     own = devrt.Array.__dlpack_c_exchange_api__
     x = devrt.array(host(), device="cpu")
     first = stubs.ForeignApi(lambda: x, own)

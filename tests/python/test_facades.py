@@ -129,7 +129,7 @@ def test_memory_of_the_facade():
     devrt.mtia.host_empty_cache()
 
 
-def test_caches_keep_what_has_pending_work():
+def test_caches_keep_blocks_with_pending_work():
     """As the docstrings say."""
     for module in (devrt.mtia, devrt.accelerator):
         s, gate = devrt.Stream("mtia:1"), Flag("mtia:1")

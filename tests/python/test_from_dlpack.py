@@ -115,7 +115,7 @@ def test_arrays_of_numpy_are_told_no_stream_of_any_memory():
 
 
 # E60: the struct's device decides
-def test_the_stream_of_the_struct_s_device_comes_after_the_one_that_was_told():
+def test_the_structs_device_orders_its_stream_after_the_told_stream():
     class Producer(MtiaProducer):
         def __dlpack_device__(self):
             return (12, 0)
@@ -241,7 +241,7 @@ def test_a_failure_of_the_order_is_raised(two):
 # E58
 @pytest.mark.parametrize("where", [
     dict(device="mtia:0"), dict(device="mtia:0", pinned=True), dict(device="cpu")])
-def test_a_copy_of_what_cannot_be_shared(where):
+def test_unshareable_arrays_can_be_copied(where):
     """A negative stride does not leave, and need not where it is copied."""
     x = devrt.array(host(), **where)
     with pytest.raises(BufferError, match="negative"):

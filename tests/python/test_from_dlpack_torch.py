@@ -31,7 +31,7 @@ def test_bits_of_torch(bit):
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, ValueError, BufferError])
-def test_what_torch_cannot_export_is_a_buffer_error_of_one_line(kind):
+def test_unexportable_torch_tensors_raise_a_short_buffer_error(kind):
     """By the methods, as PyTorch before 2.9 is asked."""
     class Tensor(stubs.TorchTensor):
         def answer(self, keywords):
@@ -72,7 +72,7 @@ def test_what_torch_cannot_export_has_the_remedy_of_its_kind(says, remedy):
 
 @pytest.mark.parametrize("text", ["CUDA error: an illegal memory access",
                                   "HIP error: an illegal memory access"])
-def test_the_error_of_a_device_is_not_one_of_sharing(text):
+def test_device_errors_do_not_become_buffer_errors(text):
     error = RuntimeError(text + "\nof an earlier kernel")
 
     class Tensor(stubs.TorchTensor):

@@ -78,7 +78,7 @@ def test_it_may_call_devrt_and_take_the_lock():
     assert s.launch_host_func(body).result(timeout=30) is other
 
 
-def test_one_that_waits_for_a_later_one():
+def test_waiting_inside_for_a_later_host_function_raises():
     """They have one thread: that is an error, not a wait for ever."""
     s = devrt.Stream()
 
@@ -95,7 +95,7 @@ def test_one_that_waits_for_a_later_one():
         assert later.result(timeout=30) == 7
 
 
-def test_one_that_asks_for_an_earlier_one():
+def test_the_result_of_an_earlier_host_function_is_available_inside():
     s = devrt.Stream()
     earlier = s.launch_host_func(lambda: 7)
     assert s.launch_host_func(lambda: earlier.result() + 1).result(timeout=30) == 8
@@ -329,7 +329,7 @@ def test_nothing_is_kept():
     assert weak() is None
 
 
-def test_nothing_is_kept_until_the_next_one():
+def test_arguments_are_released_after_the_call():
     class Argument:
         pass
 
@@ -355,7 +355,7 @@ def test_one_that_cannot_be_launched_is_not_kept():
     assert s.launch_host_func(lambda: 3).result(timeout=30) == 3
 
 
-def test_one_whose_event_cannot_be_recorded():
+def test_a_failed_event_record_does_not_lose_the_host_function():
     """It is launched all the same: it is cancelled, or has had its turn."""
     def fail():
         simulator.inject_fault("api", where="event_record", native_code=1)

@@ -79,7 +79,7 @@ def test_a_second_import_of_the_extension(run_program):
         assert "imported once in a process" in line, line
 
 
-def test_all_is_what_there_is():
+def test_all_lists_every_public_name():
     import types
 
     shown = set(devrt.__all__)
@@ -147,7 +147,7 @@ def test_help_reads():
         devrt.Stream, renderer=pydoc.plaintext)
 
 
-def test_without_the_gil_it_is_refused(run_program):
+def test_import_without_the_gil_is_refused(run_program):
     done = run_program(
         """
         import sys

@@ -167,7 +167,7 @@ def test_exchange_of_work_that_only_reads(x):
         del seen
 
 
-def test_exchange_is_left_by_the_thread_that_entered_it(x):
+def test_only_the_entering_thread_can_leave_an_exchange(x):
     context = interop.exchange(x, None)
     failures = []
     with context:
@@ -315,7 +315,7 @@ def test_shared_streams_decorate(libraries):
     assert torch.current == ["default"]
 
 
-def test_all_are_restored_even_if_one_fails(libraries):
+def test_every_library_is_restored_if_a_restore_fails(libraries):
     torch, cupy = libraries
     cupy.fail = True
     s = devrt.Stream("mtia:0")
@@ -325,7 +325,7 @@ def test_all_are_restored_even_if_one_fails(libraries):
     assert torch.current == cupy.current == ["default"]
 
 
-def test_nothing_stays_entered_if_one_cannot_be(libraries):
+def test_a_failed_enter_restores_every_library(libraries):
     torch, cupy = libraries
 
     def refuse(handle, device):
@@ -365,7 +365,7 @@ def test_also_of_a_library_that_is_not_there(monkeypatch, libraries):
         devrt.stream(devrt.Stream("mtia:0"), also=("torch", "cupy"))
 
 
-def test_also_of_what_cannot_be():
+def test_also_refuses_other_names_and_devices():
     s = devrt.Stream("mtia:0")
     with pytest.raises(ValueError, match="jax"):
         devrt.stream(s, also=("jax",))
@@ -378,7 +378,7 @@ def test_also_of_what_cannot_be():
         devrt.stream(None, also="torch")
 
 
-def test_use_stream_of_a_device_that_it_has_not(monkeypatch, libraries, two):
+def test_use_stream_of_refuses_devices_the_library_lacks(monkeypatch, libraries, two):
     for device in ("mtia:1", two[1]):
         with pytest.raises(ValueError, match="Expected a cuda device, but got: mtia"):
             interop.use_stream_of("torch", device)

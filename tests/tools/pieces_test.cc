@@ -47,7 +47,7 @@ TEST(AfterKernels, EveryDeviceCounts) {
   EXPECT_EQ(AfterKernels(0, 3), 4u);  // 3 * ((3 * 0 + 1) squared) + 1
 }
 
-TEST(JsonWriter, EscapesWhatJsonCannotHold) {
+TEST(JsonWriter, EscapesControlBytesAndInvalidUtf8) {
   JsonWriter json;
   json.BeginArray();
   json.String(std::string("\"\\\n\x01 \xC3\xA9 \xFF\xC3", 10)).End();
@@ -226,7 +226,7 @@ TEST(AxisScale, HasRoundStepsAndFewMarks) {
   EXPECT_STREQ(ChooseScale(434'000, 10).unit, "us");
 }
 
-TEST(Timeline, OneOfNothingIsDrawn) {
+TEST(Timeline, EmptyTimelineIsDrawn) {
   Timeline timeline;
   timeline.rows = {{"mtia:0", "compute"}};
   EXPECT_EQ(timeline.overlap(), 0);

@@ -40,7 +40,7 @@ class CopyCapturesTest : public CapturesTest {
   }
 };
 
-TEST_F(CopyCapturesTest, WhatWaitsIsRefusedFirst) {
+TEST_F(CopyCapturesTest, CopiesWithAHostWaitAreRefusedBeforeAnyCall) {
   const Place pinned = Place::Pinned(dev());
   const Array x = Filled(dev(), 1);
   const Array wide = Filled(dev(), 1, 128);
@@ -83,7 +83,7 @@ TEST_F(CopyCapturesTest, WhatWaitsIsRefusedFirst) {
 }
 
 // Then the host does what kernels would.
-TEST_F(CopyCapturesTest, WhatWaitsForWantOfKernelsIsRefusedFirst) {
+TEST_F(CopyCapturesTest, CopiesWithoutKernelsAreRefusedBeforeAnyCall) {
   const Place pinned = Place::Pinned(dev());
   const Array x = Filled(dev(), 1);
   const Array wide = Filled(dev(), 1, 128);
@@ -111,7 +111,7 @@ TEST_F(CopyCapturesTest, WhatWaitsForWantOfKernelsIsRefusedFirst) {
 }
 
 // Each copy crosses as one block, with a kernel on the device's side.
-TEST_F(CopyCapturesTest, WhatTheHostHasNoPartInIsCaptured) {
+TEST_F(CopyCapturesTest, CopiesWithoutAHostWaitAreCaptured) {
   const Place pinned = Place::Pinned(dev());
   const Array x = Filled(dev(), 1);
   const Array wide = Filled(dev(), 1, 128);
@@ -173,7 +173,7 @@ class PeerCapturesTest : public CopyCapturesTest {
   std::vector<Case> cases_;
 };
 
-TEST_F(PeerCapturesTest, OneOfTwoStreamsIsRefusedFirst) {
+TEST_F(PeerCapturesTest, CaptureOfOnlyOneStreamIsRefusedBeforeAnyCall) {
   for (Stream* s : {&*a_, &*b_}) {
     Begin(*s);
     for (const Case& c : cases_) {
@@ -228,7 +228,7 @@ TEST_F(PeerCapturesTest, BothStreamsAreJoinedInTheCapture) {
 }
 
 // E45: what is pending from before is found before anything is enqueued.
-TEST_F(PeerCapturesTest, WhatIsPendingIsRefusedFirst) {
+TEST_F(PeerCapturesTest, PendingUseIsRefusedBeforeAnyCall) {
   const Case& c = cases_[3];
   Stream late = NewStream(dev(1));
   ASSERT_OK(Spin(late, kLong));

@@ -31,7 +31,7 @@ absl::Status CopyOn(StreamRef stream, const Array& target,
   return CopyArray(target, source, options);
 }
 
-TEST_F(PageableTest, NothingIsWaitedForWhileLocked) {
+TEST_F(PageableTest, CopyCallFindsItsStreamIdle) {
   InEverySchedule([this] {
     host_.assign(64, 5);
     Stream a = NewStream();
@@ -55,7 +55,7 @@ TEST_F(PageableTest, NothingIsWaitedForWhileLocked) {
 }
 
 // Another thread's use that comes while the host waits.
-TEST_F(PageableTest, NorForWhatComesMeanwhile) {
+TEST_F(PageableTest, CopyCallFindsItsStreamIdleAfterLateUses) {
   Stream a = NewStream();
   Stream b = NewStream();
   Stream c = NewStream();
@@ -77,7 +77,7 @@ TEST_F(PageableTest, NorForWhatComesMeanwhile) {
 }
 
 // The rule of the default stream (C8) leaves nothing on the stream itself.
-TEST_F(PageableTest, NorForTheDefaultStream) {
+TEST_F(PageableTest, CopyCallFindsTheDefaultStreamIdle) {
   Stream b = NewBlocking();
   const StreamRef legacy = DefaultStream(dev());
   const Array x = Filled(dev(), 1);
@@ -95,7 +95,7 @@ TEST_F(PageableTest, NorForTheDefaultStream) {
 }
 
 // A host function may wait for a thread that asks for the array.
-TEST_F(PageableTest, WhoAsksIsNotHeldUp) {
+TEST_F(PageableTest, QueriesDoNotWaitForTheCopy) {
   Reset("mode=threaded,pageable=sync");
   std::mutex mutex;
   std::condition_variable changed;

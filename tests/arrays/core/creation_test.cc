@@ -156,7 +156,7 @@ TEST_F(FromPointer, FindsThePlace) {
   EXPECT_OK(Free(dev(1), block));
 }
 
-TEST_F(FromPointer, RefusesAPlaceWhereItIsNot) {
+TEST_F(FromPointer, RefusesAPlaceThatDoesNotHoldThePointer) {
   void* const block = Must(Allocate(dev(1), 64));
   float value = 1;
   const auto in = [](void* data, const Place& place) {
@@ -202,7 +202,7 @@ TEST_F(FromPointer, StaysInsideItsBlock) {
 }
 
 // A block in the allocator's cache is still memory of the driver.
-TEST_F(FromPointer, RefusesCachedMemoryThatNobodyHas) {
+TEST_F(FromPointer, RefusesFreedMemoryInTheCache) {
   std::optional<Array> x = Must(Array::Empty({64}, kInt32, dev(0)));
   void* const data = x->data();
   EXPECT_OK(Array::FromPointer(data, {64}, kInt32));

@@ -71,7 +71,7 @@ TEST_F(Filled, WithoutAPlaceIsOnTheCurrentDevice) {
   EXPECT_EQ(Must(Must(Array::Full({1}, kInt8, 7)).Item()).Value<int64_t>(), 7);
 }
 
-TEST_F(Filled, WhatTheDTypeCannotHoldTakesNoMemory) {
+TEST_F(Filled, FullRefusesValuesOutsideTheDType) {
   EXPECT_STATUS(Array::Full({2}, kInt8, 128, dev(0)), kInvalidArgument,
                 "int8 cannot hold the integer 128");
   EXPECT_STATUS(Array::Full({0}, kUInt16, -1, dev(0)), kInvalidArgument,
@@ -80,7 +80,7 @@ TEST_F(Filled, WhatTheDTypeCannotHoldTakesNoMemory) {
                 "int8 cannot hold the number 1000000000.0");
 }
 
-TEST_F(Filled, WhatTheDTypeCannotHoldLeavesTheElements) {
+TEST_F(Filled, FillWithAValueOutsideTheDTypeKeepsTheElements) {
   for (const Place& place : AllPlaces()) {
     const Array x = Must(Array::Full({2}, kInt8, 7, place));
     EXPECT_STATUS(x.Fill(300), kInvalidArgument, "the integer 300");
@@ -183,7 +183,7 @@ TEST_F(Filled, HostMemoryIsCopiedBeforeTheReturn) {
   }
 }
 
-TEST_F(Filled, VectorsAreOneAxis) {
+TEST_F(Filled, VectorsBecomeArraysOfOneAxis) {
   const std::vector<int16_t> values = {3, -1, 4};
   const Array x = Must(Array::FromVector(values, dev(0)));
   EXPECT_EQ(x.shape(), DimSpan({3}));

@@ -73,7 +73,7 @@ TEST(GeometryTest, SpansThatOverflowAreRefused) {
   EXPECT_EQ(Must(SpanOf({3, 0}, {kHuge, kHuge}, 8)).hi, 0);
 }
 
-TEST(GeometryTest, ElementsOfOneArrayMayOverlap) {
+TEST(GeometryTest, FindsOverlapWithinAnArray) {
   EXPECT_FALSE(HasOverlap(At(64, {4, 3}, {3, 1})));
   EXPECT_TRUE(HasOverlap(At(64, {4, 3}, {0, 1})));
   EXPECT_FALSE(HasOverlap(At(64, {1, 3}, {0, 1})));
@@ -88,7 +88,7 @@ TEST(GeometryTest, ElementsOfOneArrayMayOverlap) {
   EXPECT_FALSE(HasOverlap(At(0, {0, 2}, {0, 0})));
 }
 
-TEST(GeometryTest, ArraysOfOneBlockOverlapOrNot) {
+TEST(GeometryTest, FindsOverlapOfTwoArraysInABlock) {
   const auto row = [](uintptr_t at) { return At(at, {8}, {4}, kFloat32); };
   EXPECT_TRUE(MayOverlap(row(64), row(64)));
   EXPECT_TRUE(MayOverlap(row(64), row(92)));

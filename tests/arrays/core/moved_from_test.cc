@@ -91,7 +91,7 @@ TEST_F(MovedFromTest, MovesOnAndIsAssignedTo) {
   EXPECT_TRUE(a.SharesStorage(b));
 }
 
-TEST_F(MovedFromTest, EveryCallOnItIsRefused) {
+TEST_F(MovedFromTest, RefusesEveryMemberCall) {
   Array a = New();
   Array b = std::move(a);
   Stream s = NewStream();
@@ -120,7 +120,7 @@ TEST_F(MovedFromTest, EveryCallOnItIsRefused) {
   EXPECT_THAT(a.SetDeallocationStream(s), Refused("SetDeallocationStream"));
 }
 
-TEST_F(MovedFromTest, EveryCallWithItIsRefused) {
+TEST_F(MovedFromTest, IsRefusedAsAnArgument) {
   Array a = New();
   Array b = std::move(a);
   EXPECT_THAT(b.CopyFrom(a), Refused("CopyArray"));

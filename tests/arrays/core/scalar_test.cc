@@ -115,7 +115,7 @@ TEST(ScalarTest, EveryNarrowFloatIsWorthItsDefinition) {
   }
 }
 
-TEST(ScalarTest, KindsAreWhatWasGiven) {
+TEST(ScalarTest, KindIsThatOfTheCppType) {
   EXPECT_EQ(Scalar(true).kind(), DTypeKind::kBool);
   EXPECT_EQ(Scalar(3).kind(), DTypeKind::kSigned);
   EXPECT_EQ(Scalar(int8_t{-3}).kind(), DTypeKind::kSigned);

@@ -60,7 +60,7 @@ Array::TextOptions OptionsOf(const Printed& row) {
   return options;
 }
 
-TEST_F(Text, IsWhatNumPyPrints) {
+TEST_F(Text, EqualsTextOfNumPy) {
   for (const Printed& row : kPrinted) {
     std::string bytes = FromHex(row.bytes);
     const Array array = HostArray(&bytes, {row.shape, row.ndim},

@@ -35,7 +35,7 @@ Array Numbered(Dims shape) {
 // The offset of the first element, in elements.
 int64_t Begin(const Array& x) { return (x.data_as<char>() - memory) / 4; }
 
-TEST(ViewsTest, WhatAnArrayIs) {
+TEST(ViewsTest, PropertiesOfAnArray) {
   const Array x = Numbered({2, 3});
   EXPECT_EQ(x.shape(), DimSpan({2, 3}));
   EXPECT_EQ(x.strides(), DimSpan({12, 4}));

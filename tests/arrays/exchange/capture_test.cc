@@ -70,7 +70,7 @@ TEST_F(ExchangeCaptures, TheHostCannotWaitForACapturingStream) {
 }
 
 // E44
-TEST_F(ExchangeCaptures, TheHostCannotWaitForWhatIsCaptured) {
+TEST_F(ExchangeCaptures, ExportThatWaitsForCapturedWorkIsRefused) {
   Stream a = NewStream();
   const Array pinned = Filled(Place::Pinned(dev()), 1);
   const Array x = Filled(dev(), 2);
@@ -209,7 +209,7 @@ TEST_F(ExchangeCaptures, OtherErrorsAreThemselves) {
   ASSERT_OK(DefaultStream(dev()).Synchronize());
 }
 
-TEST_F(ExchangeCaptures, TheInterfaceOfWhatTheSameCaptureUses) {
+TEST_F(ExchangeCaptures, InterfaceOfCapturedArrayNamesTheStream) {
   const AsHip hip;
   Stream a = NewStream();
   Stream b = NewStream();

@@ -83,7 +83,7 @@ TEST_F(Ended, AnExportKeepsTheNativeStream) {
 }
 
 // Nobody else has the handle of this one, and a Stream gets it again.
-TEST_F(Ended, WhatNobodyHasIsNotKept) {
+TEST_F(Ended, StreamsWithUnexposedHandlesAreReused) {
   const Array x = Filled(dev(), 1);
   std::optional<Stream> s = NewStream();
   internal::Timeline* const timeline = internal::TimelineOf(*s);
@@ -150,7 +150,7 @@ TEST_F(Ended, AnInterfaceKeepsTheNativeStream) {
 }
 
 // Without an owner only the setting is left.
-TEST_F(Ended, UnownedStreamsAreUnknownOnes) {
+TEST_F(Ended, UnownedStreamsFollowTheReleaseSetting) {
   const ExchangeSettings before = GetExchangeSettings();
   ExchangeSettings settings = before;
   const Array x = Filled(dev(), 1);
@@ -171,7 +171,7 @@ TEST_F(Ended, UnownedStreamsAreUnknownOnes) {
 
 // The program ends the Stream while another thread, which does not name it,
 // gives the memory back.
-TEST_F(Ended, NothingGoesWhileItIsAskedAbout) {
+TEST_F(Ended, StreamLivesUntilItsCaptureQueryReturns) {
   static devrt_capture_v0 table = kCapture;
   table.stream_is_capturing = &AskedMeanwhile;
   SetTable(&table);

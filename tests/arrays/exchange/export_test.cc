@@ -45,7 +45,7 @@ TEST_F(Export, EachPlaceHasItsPair) {
 }
 
 // E10
-TEST_F(Export, WhatTheStructSays) {
+TEST_F(Export, FieldsDescribeTheView) {
   const Array x = Must(Array::Empty({2, 3, 4}, kFloat32, Place(dev(1))));
   const Array view = Must(Must(x.Permute({2, 0, 1})).SliceAxis(1, {1, {}, 1}));
   DLManagedTensorVersioned* const t = Must(ToDLPack(view));
@@ -124,7 +124,7 @@ TEST_F(Export, NegativeStridesNeedACopy) {
   Release(t);
 }
 
-TEST_F(Export, ReadOnlyIsSaidAndLegacyCannotSayIt) {
+TEST_F(Export, ReadOnlyIsAFlagThatLegacyLacks) {
   const Array x = Must(Array::Empty({4}, kInt32, Place(dev()))).AsReadOnly();
   DLManagedTensorVersioned* const t = Must(ToDLPack(x));
   EXPECT_EQ(t->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
@@ -223,7 +223,7 @@ TEST_F(Export, RowAnotherDeviceOfItsType) {
   Settle();
 }
 
-TEST_F(Export, RowAnythingElse) {
+TEST_F(Export, RowOfOtherDevicesIsRefused) {
   const Array x = NewCell(dev(), 8);
   const Array host = Must(Array::Empty({1}, kInt8, Place::Host()));
   for (const auto copy : {std::optional<bool>(), std::optional<bool>(true),

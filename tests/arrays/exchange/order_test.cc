@@ -85,7 +85,7 @@ TEST_F(Ordering, TwoProducersAreJoined) {
 // The consumer's work comes before the next use of the memory, although the
 // consumer released the tensor at once.
 // E8
-TEST_F(Ordering, TheMemoryIsNotUsedAgainBefore) {
+TEST_F(Ordering, MemoryIsReusedAfterTheConsumersWork) {
   InEverySchedule([] {
     Stream a = NewStream();
     Stream b = NewStream();
@@ -135,7 +135,7 @@ TEST_F(Ordering, UsesByTheConsumerAreTold) {
 }
 
 // E43
-TEST_F(Ordering, HostMemoryIsReadyWhenItIsHandedOver) {
+TEST_F(Ordering, HostMemoryIsReadyAfterExport) {
   InEverySchedule([] {
     Stream a = NewStream();
     const Array x = Must(Array::Empty({1}, kInt64, Place::Pinned(dev())));

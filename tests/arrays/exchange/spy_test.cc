@@ -39,7 +39,7 @@ class ExchangeCalls : public ::testing::Test {
 };
 
 // E40
-TEST_F(ExchangeCalls, OneStreamIsOrderedByItself) {
+TEST_F(ExchangeCalls, ExchangeOnTheArraysStreamMakesNoCalls) {
   Stream s = Must(Stream::Create(*device_));
   StreamGuard on_s(s);
   const Array x = Must(Array::Empty({4}, kFloat32, Place(*device_)));
@@ -59,7 +59,7 @@ TEST_F(ExchangeCalls, OneStreamIsOrderedByItself) {
   EXPECT_EQ(CountOrders(spy_), before);
 }
 
-TEST_F(ExchangeCalls, AnotherStreamIsOrderedByOneEventAndThenByNone) {
+TEST_F(ExchangeCalls, FirstExchangeOnAnotherStreamRecordsOneEvent) {
   Stream s = Must(Stream::Create(*device_));
   Stream other = Must(Stream::Create(*device_));
   StreamGuard on_s(s);
@@ -80,7 +80,7 @@ TEST_F(ExchangeCalls, AnotherStreamIsOrderedByOneEventAndThenByNone) {
   EXPECT_EQ(CountOrders(spy_), before);
 }
 
-TEST_F(ExchangeCalls, MinusOneOrdersNothing) {
+TEST_F(ExchangeCalls, StreamMinusOneOrdersNothing) {
   Stream s = Must(Stream::Create(*device_));
   const Array x = Must(Array::Empty({4}, kFloat32, Place(*device_)));
   spy_.SetBusy(true);

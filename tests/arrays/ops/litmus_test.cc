@@ -138,7 +138,7 @@ TEST_F(Litmus, ResultsAreReadWhenTheyAreThere) {
 }
 
 // Write after read: who reads x is late, and reads what it was.
-TEST_F(Litmus, ATargetIsWrittenWhenItHasBeenRead) {
+TEST_F(Litmus, WritesFollowEarlierReads) {
   Everywhere([&] {
     const Array x = Filled(4);
     const Array one = Filled(1);

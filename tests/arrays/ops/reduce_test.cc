@@ -207,7 +207,7 @@ class Reductions : public ArraysTest {
   }
 };
 
-TEST_F(Reductions, RandomOnesAgreeWithTheReference) {
+TEST_F(Reductions, RandomReductionsAgreeWithTheReference) {
   for (int trial = 0; trial < kTrials && !HasFailure(); ++trial) {
     const uint64_t seed = kSeed + static_cast<uint64_t>(trial);
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -228,7 +228,7 @@ TEST_F(Reductions, PartsOfMoreElementsThanAnInt32Counts) {
 }
 
 // Cast they would not fit into the device's 16 MiB, but they are three.
-TEST_F(Reductions, WhatABroadcastRepeatsIsCastOnce) {
+TEST_F(Reductions, BroadcastElementsAreCastOnce) {
   const std::vector<double> values = {1, 2, 6};
   const auto expect = [&](DType in, ReduceOp op, std::optional<DType> dtype,
                           double times) {

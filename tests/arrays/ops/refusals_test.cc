@@ -144,7 +144,7 @@ TEST_F(Refusals, ExtremaOfNothing) {
                 "(0, 0)");
 }
 
-TEST_F(Refusals, ADTypeForWhatHasNone) {
+TEST_F(Refusals, DTypeOfAnOperationWithoutOne) {
   ReduceOptions options;
   options.dtype = kFloat64;
   EXPECT_STATUS(Reduce(ReduceOp::kMax, Ones({2}), options), kInvalidArgument,

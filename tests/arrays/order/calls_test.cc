@@ -74,7 +74,7 @@ class Calls : public ArraysTest {
 };
 
 // E40.
-TEST_F(Calls, OneStreamCostsNothing) {
+TEST_F(Calls, WorkOnOneStreamRecordsNoEvents) {
   Stream s = NewStream();
   const StreamGuard guard(s);
   const Array host = Filled(Place::Pinned(dev()), 3);
@@ -91,7 +91,7 @@ TEST_F(Calls, OneStreamCostsNothing) {
 }
 
 // One event for all that an operation uses, and none for what is known.
-TEST_F(Calls, OneWaitForEachStream) {
+TEST_F(Calls, OperandsOfAStreamNeedOneWait) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array x = Filled(dev(), 1);
@@ -177,7 +177,7 @@ TEST_F(Calls, TheDefaultStreamsRuleCostsNothing) {
   Expect(0, 0);
 }
 
-TEST_F(Calls, WhatIsCompleteCostsNothing) {
+TEST_F(Calls, CompleteWorkNeedsNoWait) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array x = Filled(dev(), 1);
@@ -194,7 +194,7 @@ TEST_F(Calls, WhatIsCompleteCostsNothing) {
 
 // The event of the stream's end stands for the work of a consumer on that
 // stream.
-TEST_F(Calls, AnEndedConsumer) {
+TEST_F(Calls, WorkOfAnEndedConsumerNeedsOneWait) {
   std::optional<Stream> b = NewStream();
   const Array x = Filled(dev(), 1);
   DLPackExport how;
@@ -232,7 +232,7 @@ TEST_F(Calls, PeerCopy) {
 }
 
 // One copy of the backend's, nothing beside it.
-TEST_F(Calls, PeerCopyIsOneCopy) {
+TEST_F(Calls, PeerCopyIsASingleBackendCopy) {
   ASSERT_OK(sim().EnableTimeline(true));
   const Array x = Filled(dev(0), 1);
   const Array y = Filled(dev(1), 2);

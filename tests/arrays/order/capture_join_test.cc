@@ -93,7 +93,7 @@ TEST_F(JoinedCaptures, AWaitForAStreamIsAJoin) {
   ExpectItsMemoryIsTheGraphs(b);
 }
 
-TEST_F(JoinedCaptures, WhoHasJoinedBringsInOthers) {
+TEST_F(JoinedCaptures, WaitForAJoinedStreamIsAJoin) {
   Stream a = NewStream();
   Stream b = NewStream();
   Stream c = NewStream();
@@ -289,7 +289,7 @@ TEST_F(EndedMeanwhile, AQuestionKeepsTheNativeStream) {
 
 // ---- A backend of before all was told ---------------------------------------
 
-TEST(OlderCaptures, WhatIsMissingIsNull) {
+TEST(OlderCaptures, MissingSlotsAreNull) {
   constexpr auto kSize =
       DEVRT_SIZE_THROUGH(devrt_capture_v0, stream_is_capturing);
   devrt_capture_v0 older = kCapture;
@@ -322,7 +322,7 @@ devrt_status Refused() {
 }
 
 // A capture counts as held when it is, for all threads.
-TEST_F(UnheldCaptures, NobodyTakesItForHeld) {
+TEST_F(UnheldCaptures, CaptureCountsAsHeldOnlyAfterRetain) {
   Stream a = NewStream();
   static std::optional<std::thread> other;
   static std::atomic<bool> started, asked, done;
@@ -363,7 +363,7 @@ TEST_F(UnheldCaptures, NobodyTakesItForHeld) {
 }
 
 // Its graph may be gone before the call that holds it returns.
-TEST_F(UnheldCaptures, OneThatEndsAtOnceIsOver) {
+TEST_F(UnheldCaptures, CaptureThatEndsDuringRetainIsOver) {
   Stream a = NewStream();
   g_table.capture_retain = [](void*, devrt_stream, void (*release)(void*),
                               void* arg) -> devrt_status {

@@ -107,7 +107,7 @@ TEST_F(CapturedMemory, ACastsMemoryIsTheGraphs) {
 
 // Within one capture a stream uses again what it is through with, as the cache
 // would; nobody else does.
-TEST_F(CapturedMemory, TheSameCaptureUsesItAgain) {
+TEST_F(CapturedMemory, StreamReusesItsMemoryWithinACapture) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array of_b = Warm(b);
@@ -326,7 +326,7 @@ TEST_F(CapturedMemory, OwnersStayForTheGraph) {
 }
 
 // A graph that is destroyed while a device is shut down, or later.
-TEST_F(CapturedMemory, WaitingForTheDeviceGivesItBack) {
+TEST_F(CapturedMemory, SynchronizeReleasesMemoryOfDestroyedGraphs) {
   Stream a = NewStream();
   const StreamGuard on(a);
   const Array out = Filled(dev(), 0);
@@ -363,7 +363,7 @@ TEST_F(CapturedMemory, WithoutHoldsNoneIsMadeInACapture) {
   EXPECT_TRUE(IsAll(out, 2));
 }
 
-TEST_F(CapturedMemory, WithoutHoldsItIsKeptForEver) {
+TEST_F(CapturedMemory, BackendWithoutRetainKeepsTheMemory) {
   SetTable(&kOldCapture);
   Stream a = NewStream();
   const StreamGuard on(a);

@@ -13,7 +13,7 @@
 namespace devrt::testing {
 namespace {
 
-TEST_F(CapturesTest, WhatIsCompleteIsNoMatter) {
+TEST_F(CapturesTest, CompleteWorkBeforeTheCaptureIsIgnored) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array x = Filled(dev(), 1);
@@ -30,7 +30,7 @@ TEST_F(CapturesTest, WhatIsCompleteIsNoMatter) {
 }
 
 // E45.
-TEST_F(CapturesTest, WhatIsNotCompleteIsRefused) {
+TEST_F(CapturesTest, PendingWorkBeforeTheCaptureIsRefused) {
   Stream a = NewStream();
   Stream b = NewStream();
   Stream c = NewStream();
@@ -59,7 +59,7 @@ TEST_F(CapturesTest, WhatIsNotCompleteIsRefused) {
 }
 
 // E45: it had not been asked, and is.
-TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
+TEST_F(CapturesTest, FinishedWorkIsQueriedAndDropped) {
   Stream a = NewStream();
   Stream b = NewStream();
   Stream c = NewStream();
@@ -96,7 +96,7 @@ TEST_F(CapturesTest, WhatHasFinishedMeanwhileIsDropped) {
   EXPECT_OK(z.Fill(3));
 }
 
-TEST_F(CapturesTest, UsesOfOneCaptureBecomeEdges) {
+TEST_F(CapturesTest, UsesWithinACaptureBecomeEdges) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array of_b = Warm(b);
@@ -209,7 +209,7 @@ TEST_F(CapturesTest, TheHostDoesNotWaitForACapture) {
 
 // Owners that are kept are asked for so that no capture minds, and never on a
 // stream that captures.
-TEST_F(CapturesTest, WhatIsKeptIsAskedForBesideCaptures) {
+TEST_F(CapturesTest, KeptOwnersAreQueriedOutsideCaptures) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array memory = Filled(dev(), 1);

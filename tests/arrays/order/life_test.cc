@@ -331,7 +331,7 @@ TEST_F(StorageLifetime, StepsThatFailLeakNothing) {
 // ---- Threads ----------------------------------------------------------------
 
 // Each operation is one step: a counter in device memory loses nothing.
-TEST_F(StorageLifetime, ThreadsOnOneArray) {
+TEST_F(StorageLifetime, ThreadsShareAnArray) {
   Reset("mode=threaded,memory=32MiB");
   constexpr int kThreads = 4;
   constexpr int kTimes = 50;

@@ -64,7 +64,7 @@ class CapturedUses : public CapturesTest {
   StorageUses uses_;
 };
 
-TEST_F(CapturedUses, OneOfTheSameStreamReplacesNoOther) {
+TEST_F(CapturedUses, CapturedAndEagerUsesOfAStreamBothStay) {
   const CaptureNumber capture = Capture(*a_);
   const Timeline* const a = TimelineOf(*a_);
   for (const bool writes : {true, false}) {
@@ -81,7 +81,7 @@ TEST_F(CapturedUses, OneOfTheSameStreamReplacesNoOther) {
   }
 }
 
-TEST_F(CapturedUses, TwoOfOneCaptureAreOne) {
+TEST_F(CapturedUses, RepeatedUseInACaptureIsStoredOnce) {
   const CaptureNumber first = Capture(*a_);
   uses_.AddOrdered(UseOf(*a_, first), true);
   uses_.AddOrdered(UseOf(*a_, first), true);
@@ -94,7 +94,7 @@ TEST_F(CapturedUses, TwoOfOneCaptureAreOne) {
   End(*a_);
 }
 
-TEST_F(CapturedUses, ACapturedWriteKeepsWhatRuns) {
+TEST_F(CapturedUses, CapturedWriteKeepsEagerUses) {
   uses_.AddOrdered(UseOf(*a_), true);
   uses_.AddOrdered(UseOf(*a_), false);
   uses_.AddOrdered(UseOf(*b_), false);
@@ -109,7 +109,7 @@ TEST_F(CapturedUses, ACapturedWriteKeepsWhatRuns) {
                                {TimelineOf(*a_), capture}}));
 }
 
-TEST_F(CapturedUses, AWriteThatRunsKeepsWhatIsCaptured) {
+TEST_F(CapturedUses, EagerWriteKeepsCapturedUses) {
   const CaptureNumber capture = Capture(*a_);
   uses_.AddOrdered(UseOf(*a_, capture), true);
   uses_.AddOrdered(UseOf(*a_, capture), false);
@@ -131,7 +131,7 @@ TEST_F(CapturedUses, AWriteThatRunsKeepsWhatIsCaptured) {
                                {TimelineOf(*b_), CaptureNumber::kNone}}));
 }
 
-TEST_F(CapturedUses, TheyStayAsLongAsAGraphDoes) {
+TEST_F(CapturedUses, StayUntilTheGraphEnds) {
   const CaptureNumber capture = Capture(*a_);
   uses_.Add(UseOf(*a_, capture), true);
   uses_.Add(UseOf(*a_, capture), false);

@@ -57,7 +57,7 @@ TEST(CudaCaptures, WithoutNumbersNoArrayIsMade) {
 }
 
 // No edge leads from a capture that became invalid, and nothing is held.
-TEST(CudaCaptures, InvalidOnesAreRefused) {
+TEST(CudaCaptures, InvalidCapturesAreRefused) {
   Alone([] {
     Stream stream = Must(Stream::Create(Gpu()));
     const StreamGuard on(stream);
@@ -99,7 +99,7 @@ TEST(CudaCaptures, OnlyOwnQuestionsAreRelaxed) {
 
 // C85: of a stream that captures none is asked for; of others it is, by any
 // thread, and given back.
-TEST(CudaCaptures, MemoryFromTheDriverLeavesThemValid) {
+TEST(CudaCaptures, DriverAllocationsKeepCapturesValid) {
   Alone([] {
     Stream stream = Must(Stream::Create(Gpu()));
     Stream other = Must(Stream::Create(Gpu()));
@@ -163,7 +163,7 @@ TEST(CudaCaptures, TheDeviceIsNotWaitedFor) {
 }
 
 // F40, C85: all kernels are loaded and tried out by the first that is needed.
-TEST(CudaCaptures, LoadedKernelsLeaveThemValid) {
+TEST(CudaCaptures, LoadingKernelsKeepsCapturesValid) {
   Alone([] {
     Stream stream = Must(Stream::Create(Gpu()));
     Stream other = Must(Stream::Create(Gpu()));

@@ -118,7 +118,7 @@ TEST(Coexistence, RestoresTheContextAfterErrors) {
 }
 
 // C103
-TEST(Coexistence, MakesNoContextOnADeviceThatNobodyNamed) {
+TEST(Coexistence, MakesNoContextOnUnnamedDevices) {
   Alone([] {
     const Device device = Must(GetDevice("cuda:1"));
     (void)Must(device.Properties());

@@ -91,7 +91,7 @@ TEST(EventsOfGoneContexts, AreRefusedAndLeftAlone) {
   });
 }
 
-TEST(EventsOfGoneContexts, TimesOfOneAreRefused) {
+TEST(EventsOfGoneContexts, ElapsedTimeIsRefused) {
   Alone([] {
     const Device device = Must(GetDevice("cuda:0"));
     EventOptions options;
@@ -109,7 +109,7 @@ TEST(EventsOfGoneContexts, TimesOfOneAreRefused) {
 }
 
 // The fake driver ends the process where it would crash.
-TEST(EventsOfGoneContexts, AreNotDestroyedInTheNextOneAtTheirAddress) {
+TEST(EventsOfGoneContexts, AreNotDestroyedInANewContextAtTheirAddress) {
   Alone([] {
     CountWarnings();
     const Device device = Must(GetDevice("cuda:0"));
@@ -173,7 +173,7 @@ TEST(EventsOfTwoContexts, AreBothDestroyed) {
 
 // Another process may have recorded it: the driver is asked, though this one
 // never recorded it.
-TEST(InterprocessEvents, AnExportedOneIsAsked) {
+TEST(InterprocessEvents, ExportedEventIsQueried) {
   Alone([] {
     setenv("DEVRT_FAKE_CUDA", "fail=cuEventQuery@1:1", 1);
     const Device device = Must(GetDevice("cuda:0"));
@@ -189,7 +189,7 @@ TEST(InterprocessEvents, AnExportedOneIsAsked) {
 }
 
 // An event of another process is one of the device's primary context.
-TEST(InterprocessEvents, AnOpenedOneEndsWithItsContext) {
+TEST(InterprocessEvents, OpenedEventEndsWithItsContext) {
   Alone([] {
     const Device device = Must(GetDevice("cuda:0"));
     EventHandle handle{};

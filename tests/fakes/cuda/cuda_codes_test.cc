@@ -31,7 +31,7 @@ const Row kRows[] = {
 #undef DEVRT_CUDA_CODE
 };
 
-TEST(CudaCodes, MeanWhatTheDriversDo) {
+TEST(CudaCodes, MeaningsEqualThoseOfTheDriver) {
   int common = 0;
   for (const Row& row : kRows) {
     const gpu::ErrorMeaning& meaning = MeaningOf(row.number);

@@ -67,7 +67,7 @@ TEST_F(DeviceFiles, NoDeviceIsAnAnswer) {
   EXPECT_TRUE(uuids_.empty());
 }
 
-TEST_F(DeviceFiles, WhatIsNotAllOfItIsNone) {
+TEST_F(DeviceFiles, IncompleteFilesGiveNoCount) {
   EXPECT_FALSE(Read()) << "there is no driver's folder";
   Add(0, "GPU-39b38e16");
   EXPECT_TRUE(Read());
@@ -84,7 +84,7 @@ TEST_F(DeviceFiles, UnreadableFileIsNone) {
   EXPECT_FALSE(Read());
 }
 
-TEST(VisibleDevices, AreThoseBeforeTheFirstThatThereIsNot) {
+TEST(VisibleDevices, EndAtTheFirstUnknownDevice) {
   const std::vector<std::string> two = {"GPU-39b38e16", "GPU-39f651d6"};
   const struct {
     const char* list;

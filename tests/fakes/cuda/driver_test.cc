@@ -148,7 +148,7 @@ TEST(FakeDriver, KeepsContextsByThread) {
   });
 }
 
-TEST(FakeDriver, RefusesWhatIsNoAllocation) {
+TEST(FakeDriver, RefusesFreesOfOtherPointers) {
   Alone([] {
     Begin();
     CUdeviceptr memory = 0;

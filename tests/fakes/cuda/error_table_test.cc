@@ -26,7 +26,7 @@ TEST(ErrorTable, LeavesOtherCodesToSuspicion) {
 }
 
 // The rows of docs/reference/semantics.md 2.2 that end a device, and no others.
-TEST(ErrorTable, KnowsWhatIsSticky) {
+TEST(ErrorTable, StickyErrorsAreThoseOfTheSemantics) {
   gpu::ExpectSticky(kInHeader, MeaningOf,
                     {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719,
                      721, 810, 911});

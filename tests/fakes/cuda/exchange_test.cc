@@ -242,7 +242,7 @@ TEST(CudaExchange, NegativeStridesThatMeanNothingDoNotLeave) {
 }
 
 // E13
-TEST(CudaExchange, WhatCaiOffers) {
+TEST(CudaExchange, CaiOffersDeviceArraysWithATypeString) {
   Alone([] {
     const auto offered = [](const Array& x, bool mapped = false) {
       CudaArrayExport how;

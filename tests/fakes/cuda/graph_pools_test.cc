@@ -185,7 +185,7 @@ TEST(CudaGraphs, RecordedUsesHoldBackBlocksOfAPool) {
 
 // Behind it the next capture that shares the pool has the bucket, while the
 // first graph lives.
-TEST(CudaGraphs, ARecordedUseOfThePoolsOwnCaptureEndsWithIt) {
+TEST(CudaGraphs, RecordedUseEndsWithThePoolsCapture) {
   Alone([] {
     const CUstream s = NewStream();
     const CUstream side = NewStream();
@@ -268,7 +268,7 @@ TEST(CudaGraphs, AMemPoolGetsMemoryInACapture) {
   });
 }
 
-TEST(CudaGraphs, APoolWithoutRoomSaysSo) {
+TEST(CudaGraphs, FullPoolThrowsOutOfMemory) {
   Alone([] {
     const CUstream s = NewStream();
     TorchGraph graph(s, {1, 0});

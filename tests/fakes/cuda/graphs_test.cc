@@ -356,7 +356,7 @@ TEST(CudaGraphs, AStreamMayBeMetInItsCapture) {
 
 // During the capture devrt cannot ask whether the stream is blocking, and the
 // legacy stream does not prove that no blocking stream captures.
-TEST(CudaGraphs, ABlockingOneMayNot) {
+TEST(CudaGraphs, UnadoptedBlockingStreamIsRefusedInItsCapture) {
   Alone([] {
     Cache(NewStream());
     const CUstream s = NewStream(CU_STREAM_DEFAULT);

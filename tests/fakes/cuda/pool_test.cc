@@ -177,7 +177,7 @@ TEST(DevrtPools, PeerEnableCoversPresentAndFutureMemory) {
 }
 
 // Enabled before the pool is made.
-TEST(DevrtPools, PeersOfBeforeThePoolReachIt) {
+TEST(DevrtPools, EarlierEnabledPeersReachThePool) {
   Alone([] {
     ASSERT_OK(
         EnablePeerAccess(Must(GetDevice("cuda:1")), Must(GetDevice("cuda:0"))));
@@ -286,7 +286,7 @@ TEST(DevrtPools, APeerThatThePoolKeepsGetsNoLaterMapping) {
   });
 }
 
-TEST(DevrtPools, ADeviceWithoutThemSaysSo) {
+TEST(DevrtPools, DeviceWithoutPoolsIsNamed) {
   Alone([] {
     setenv("DEVRT_FAKE_CUDA", "missing=memory_pools", 1);
     const Device device = Must(GetDevice("cuda:0"));
@@ -299,7 +299,7 @@ TEST(DevrtPools, ADeviceWithoutThemSaysSo) {
   });
 }
 
-TEST(DevrtPools, ADriverWithoutThemHasNoCapability) {
+TEST(DevrtPools, DriverWithoutPoolsHasNoCapability) {
   Alone([] {
     setenv("DEVRT_FAKE_CUDA", "missing=cuMemPoolTrimTo", 1);
     const Device device = Must(GetDevice("cuda:0"));

@@ -178,7 +178,7 @@ TEST(HipC20C90, KeepsTheErrorsOfOthers) {
   });
 }
 
-TEST(HipC103, UsesNoDeviceThatNobodyNamed) {
+TEST(HipC103, UsesNamedDevicesOnly) {
   Alone([] {
     const Device device = Must(GetDevice("hip:1"));
     (void)Must(device.Properties());

@@ -156,7 +156,7 @@ TEST(Hip, KeepsTheDeviceByThread) {
   });
 }
 
-TEST(Hip, UsesADeviceOnlyForWhatIsMadeThere) {
+TEST(Hip, UsesADeviceAtTheFirstObjectThere) {
   Alone([] {
     unsigned flags = 0;
     int active = -1;
@@ -384,7 +384,7 @@ int AfterQuery(unsigned memory_flags, unsigned event_flags) {
   return after_query;
 }
 
-TEST_F(FakeHip, ShowsWhatAQueryNeedNotShowLater) {
+TEST_F(FakeHip, StaleQuirkHidesTheCopyAfterAQuery) {
   constexpr unsigned kReleases = hipEventReleaseToSystem;
   Alone([] { EXPECT_EQ(AfterQuery(hipHostMallocPortable, 0), 7); });
   Alone([] {

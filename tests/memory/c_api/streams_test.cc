@@ -44,7 +44,7 @@ TEST(CStreams, DoNotStandInTheWayOfShutdown) {
 }
 
 // The handles of before a reset are dead: none is found again.
-TEST(CStreams, AResetForgetsThem) {
+TEST(CStreams, ResetForgetsStreams) {
   InChild([] {
     for (int i = 0; i < 3; ++i) {
       {

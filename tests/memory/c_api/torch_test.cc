@@ -139,13 +139,13 @@ TEST_F(TorchTest, RecordStreamOfADefaultStreamIsForEveryDevice) {
   EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", Of(home)), 0);
 }
 
-TEST_F(TorchTest, RecordStreamOfEmptyTensorsAndOfOthersMemoryIsNothing) {
+TEST_F(TorchTest, RecordStreamIgnoresEmptyTensorsAndForeignMemory) {
   int local = 0;
   devrt_torch_record_stream(nullptr, nullptr);
   devrt_torch_record_stream(&local, nullptr);
 }
 
-TEST_F(TorchTest, RecordStreamRefusesWhatIsNoStream) {
+TEST_F(TorchTest, RecordStreamRefusesOtherPointers) {
   void* const block = devrt_torch_alloc(1000, 0, nullptr);
   int local = 0;
   EXPECT_THROW(
@@ -166,7 +166,7 @@ TEST_F(TorchTest, TheFractionIsTheDevicesAndTheCacheGoesBack) {
   EXPECT_EQ(GetMemoryStatistics(dev(1)).reserved_bytes.all.current, 0);
 }
 
-TEST_F(TorchTest, TheBaseIsWhatTheDriverGave) {
+TEST_F(TorchTest, BaseAllocationIsTheDriversBlock) {
   char* const x = static_cast<char*>(devrt_torch_alloc(1000, 0, nullptr));
   char* const y = static_cast<char*>(devrt_torch_alloc(1000, 0, nullptr));
   size_t size = 0;

@@ -21,7 +21,7 @@ Segment* New(uintptr_t base, uint64_t bytes) {
   return Segment::Make(nullptr, reinterpret_cast<void*>(base), bytes, true);
 }
 
-TEST(AddressMapTest, FindsWhatASearchFinds) {
+TEST(AddressMapTest, AgreesWithALinearSearch) {
   std::mt19937_64 random(3);
   auto map = std::make_unique<AddressMap>();
   std::map<uintptr_t, Segment*> naive;

@@ -29,7 +29,7 @@ class EndedStreams : public DeviceCacheTest {
   }
 };
 
-TEST_F(EndedStreams, TheirBlocksComeBackWhenTheWorkIsOver) {
+TEST_F(EndedStreams, BlocksReturnWhenTheWorkEnds) {
   constexpr uint64_t kBytes = 12 * kMiB;
   Stream next = NewStream();
   std::optional<Stream> stream = NewStream();
@@ -51,7 +51,7 @@ TEST_F(EndedStreams, TheirBlocksComeBackWhenTheWorkIsOver) {
 
 // Another library may use the native handle after the Stream has ended.  The
 // blocks do not wait for that work.
-TEST_F(EndedStreams, LaterWorkOfAnotherLibraryDoesNotKeepTheirBlocks) {
+TEST_F(EndedStreams, LaterWorkOfAnotherLibraryDoesNotKeepBlocks) {
   constexpr uint64_t kBytes = 12 * kMiB;
   const internal::DeviceRecord* const device = dev().record();
   Stream next = NewStream(), other = NewStream();

@@ -279,7 +279,7 @@ void MeetInSink(LogLevel, const char*, int, std::string_view) {
 
 // A thread does not take a page that another thread is unmapping, although it
 // has seen the page free before.
-TEST_F(Expandable, PagesAreUnmappedByOneThread) {
+TEST_F(Expandable, PagesAreUnmappedByASingleThread) {
   std::optional<Stream> s = NewStream();
   std::vector<char*> blocks;
   for (int i = 0; i < 3; ++i) blocks.push_back(New(*s, kPage));
@@ -366,7 +366,7 @@ TEST_F(Expandable, SnapshotShowsHoles) {
 }
 
 // Threads of one stream grow one segment at a time.
-TEST_F(Expandable, ThreadsOfOneStream) {
+TEST_F(Expandable, ThreadsOfAStreamGrowASingleSegment) {
   Reset("memory=2GiB,mode=threaded");
   free_ = Free();
   Stream s = NewStream();

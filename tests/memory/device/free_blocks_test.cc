@@ -67,7 +67,7 @@ std::vector<Block*> MakeBlocks(Segments* segments, std::mt19937* random,
   return blocks;
 }
 
-TEST(SmallFreeBlocksTest, FindsWhatASearchFinds) {
+TEST(SmallFreeBlocksTest, AgreesWithALinearSearch) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);

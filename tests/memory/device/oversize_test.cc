@@ -52,7 +52,7 @@ TEST_F(MemoryOversize, ARequestGivesBackOversizeSegmentsOnly) {
   EXPECT_OK(FreeMemory(large));
 }
 
-TEST_F(MemoryOversize, WithoutThemAllSegmentsGoBack) {
+TEST_F(MemoryOversize, WithoutOversizeSegmentsRecoveryFreesAllSegments) {
   Stream s = NewStream();
   Cache(s, std::vector<uint64_t>(8, 24 * kMiB));
   char* large = New(s, 110 * kMiB);
@@ -62,7 +62,7 @@ TEST_F(MemoryOversize, WithoutThemAllSegmentsGoBack) {
 }
 
 // A request below the limit cannot use the block, but its segment can go.
-TEST_F(MemoryOversize, AnyRequestGivesThemBack) {
+TEST_F(MemoryOversize, AnyRequestFreesUnusedOversizeSegments) {
   Stream s = NewStream();
   char* held = New(s, 140 * kMiB);
   EXPECT_OK(FreeMemory(New(s, 100 * kMiB)));
@@ -75,7 +75,7 @@ TEST_F(MemoryOversize, AnyRequestGivesThemBack) {
 }
 
 // PyTorch counts one until the work that uses the block is over.
-TEST_F(MemoryOversize, OneThatIsInUseIsCountedUntilItComesBack) {
+TEST_F(MemoryOversize, FreedBlockInUseIsCountedUntilItsWorkEnds) {
   Stream s = NewStream();
   Stream other = NewStream();
   Flag gate = NewFlag();

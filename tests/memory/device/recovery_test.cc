@@ -75,7 +75,7 @@ absl::StatusOr<void*> Deferred(StreamRef stream, uint64_t bytes, int* rounds) {
   }
 }
 
-TEST_F(MemoryRecovery, WhatIsLeftToTheCallerIsTheSame) {
+TEST_F(MemoryRecovery, DeferredRecoveryEqualsTheDirectOne) {
   Stream s = NewStream();
   Stream other = NewStream();
   int rounds = 0;
@@ -320,7 +320,7 @@ TEST_F(MemoryRecovery, ACallbackDoesNotAllocate) {
   RemoveOutOfMemoryCallback(id);
 }
 
-TEST_F(MemoryRecovery, ACallbackGetsWhatTheCacheHas) {
+TEST_F(MemoryRecovery, CallbackAllocatesFromTheCache) {
   Stream s = NewStream();
   EXPECT_OK(FreeMemory(New(s, 1024)));
   absl::StatusOr<void*> inside;

@@ -49,7 +49,7 @@ void SettleSlowly(void*) {
 class MemoryRoom : public DeviceCacheTest {};
 
 // A block that another thread's poll took out, and has yet to give back.
-TEST_F(MemoryRoom, WhatAnotherThreadSettlesIsWaitedFor) {
+TEST_F(MemoryRoom, WaitsForBlocksThatAnotherThreadSettles) {
   Reset("memory=256MiB,mode=threaded");
   Stream s = NewStream();
   Flag gate = NewFlag();
@@ -84,7 +84,7 @@ void SettleAndWait(void*) {
   g_is_settled = true;
 }
 
-TEST_F(MemoryRoom, WhatThisThreadSettlesIsNotWaitedFor) {
+TEST_F(MemoryRoom, DoesNotWaitForBlocksThatItSettlesItself) {
   Stream s = NewStream();
   internal::PendingFrees pending(&SettleAndWait);
   g_pending = &pending;
@@ -110,7 +110,7 @@ TEST(MemoryInFlight, ThisThreadsOwnAreNotWaitedFor) {
 }
 
 // A segment on its way to the driver makes room when it is there.
-TEST(MemoryRoomOfASpy, WhatGoesToTheDriverIsWaitedFor) {
+TEST(MemoryRoomOfASpy, WaitsForSegmentsOnTheWayToTheDriver) {
   SpyBackend& spy = SpyBackend::Get();
   spy.SetMemory(64 * kMiB);
   const Device device = spy.device(0);
@@ -423,7 +423,7 @@ TEST(MemoryRoomOfASpy, AStreamThatMayBeGoneIsNotTouched) {
 // EmptyCache lists free segments, then gives them back one by one.  What a new
 // pool of a graph has used between the two stays: the list names a segment that
 // is free again as of an epoch that did not change.
-TEST(MemoryRoomOfASpy, APoolThatBeginsKeepsWhatWasListedBefore) {
+TEST(MemoryRoomOfASpy, SegmentOfANewPoolSurvivesEmptyCache) {
   SpyBackend& spy = SpyBackend::Get();
   spy.SetMemory(64 * kMiB);
   const Device device = spy.device(0);

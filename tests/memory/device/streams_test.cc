@@ -332,7 +332,7 @@ TEST_F(MemoryStreams, AMarkedStreamEndsBeforeTheFree) {
 // block is used by; the block came back as of the end of its own stream, and so
 // for nobody else.
 // F20
-TEST_F(MemoryStreams, WhatTheNextStreamWaitsForIsNotTheEndedOnes) {
+TEST_F(MemoryStreams, WaitsOfARecycledStreamDoNotFreeTheEndedStreamsBlocks) {
   Stream first = NewStream();
   Stream second = NewStream();
   Stream third = NewStream();

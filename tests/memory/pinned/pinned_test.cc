@@ -140,7 +140,7 @@ TEST_F(PinnedTest, InteriorPointersAndEndsCount) {
 }
 
 // F9: one that is stuck holds back what it uses, and nothing else.
-TEST_F(PinnedTest, OneStuckStream) {
+TEST_F(PinnedTest, StuckStreamHoldsBackItsBlocksOnly) {
   InVirtualSchedules([] {
     Stream stuck = NewStream();
     Stream runs = NewStream();

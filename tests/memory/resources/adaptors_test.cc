@@ -52,7 +52,7 @@ TEST_F(AdaptorTest, ASinkThatEndsItsThreadLosesNoBlock) {
   EXPECT_EQ(counted->bytes().current, 0);
 }
 
-TEST_F(AdaptorTest, TheyComposeInAnyOrder) {
+TEST_F(AdaptorTest, ComposeInAnyOrder) {
   using Make =
       std::shared_ptr<MemoryResource> (*)(std::shared_ptr<MemoryResource>);
   std::vector<std::pair<std::string, Make>> makers = {
@@ -162,7 +162,7 @@ TEST_F(AdaptorTest, TheLimitIsExact) {
   EXPECT_FALSE(LimitResource(Raw(), 0)->Allocate(stream(), 1).ok());
 }
 
-TEST_F(AdaptorTest, WhatTheUpstreamRefusedIsNotUsed) {
+TEST_F(AdaptorTest, LimitDoesNotCountRefusedBytes) {
   const auto r = LimitResource(FailureResource(Raw(), {/*fail_at=*/1}), 1000);
   EXPECT_FALSE(r->Allocate(stream(), 1000).ok());
   void* a = Must(r->Allocate(stream(), 1000));
@@ -196,7 +196,7 @@ std::string Failures(MemoryResource& r, int count, uint64_t bytes = 512) {
   return text;
 }
 
-TEST_F(AdaptorTest, FailuresComeAsTold) {
+TEST_F(AdaptorTest, FailuresComeAtTheSetCalls) {
   FailureInjection when;
   when.fail_at = 3;
   EXPECT_EQ(Failures(*FailureResource(Raw(), when), 6), "..x...");
@@ -234,7 +234,7 @@ TEST_F(AdaptorTest, FailuresHaveTheCodeAndTheReason) {
 
 // docs/reference/semantics.md 2.6: out-of-memory callbacks may free, also what
 // comes from the resource that is under way.
-TEST_F(AdaptorTest, ThreadSafeLetsItsOwnThreadInAgain) {
+TEST_F(AdaptorTest, ThreadSafeIsRecursive) {
   const auto caching = ThreadSafeResource(CachingResource(dev()));
   MemoryResource* adaptor = nullptr;
   void* spare = nullptr;
@@ -255,7 +255,7 @@ TEST_F(AdaptorTest, ThreadSafeLetsItsOwnThreadInAgain) {
 }
 
 // Nothing is held where there is nothing to guard.
-TEST_F(AdaptorTest, ThreadSafeHoldsNothingOverWhatIsSafe) {
+TEST_F(AdaptorTest, ThreadSafeOverASafeResourceTakesNoLock) {
   std::shared_ptr<MemoryResource> r;
   const auto logged = LoggingResource(Raw(), [&](std::string_view line) {
     if (line.find("allocate") == std::string_view::npos) return;
@@ -267,7 +267,7 @@ TEST_F(AdaptorTest, ThreadSafeHoldsNothingOverWhatIsSafe) {
 }
 
 // An upstream that counts who is inside it.
-TEST_F(AdaptorTest, ThreadSafeLetsOneInAtATime) {
+TEST_F(AdaptorTest, ThreadSafeSerializesCalls) {
   std::atomic<int> inside{0};
   std::atomic<int> together{0};
   std::atomic<uint64_t> next{0};

@@ -42,7 +42,7 @@ TEST_F(DriverResourceTest, IsAResource) {
 }
 
 // A pair in a stream that is held: nothing waits, and the memory lasts.
-TEST_F(DriverResourceTest, APairInOneStream) {
+TEST_F(DriverResourceTest, AllocationAndFreeInAStreamDoNotWait) {
   InVirtualSchedules([] {
     const auto r = Driver();
     const uint64_t before = FreeBytes();
@@ -240,7 +240,7 @@ TEST_F(DriverResourceTest, IsChosenByTheSetting) {
   EXPECT_EQ(FreeBytes(), before);
 }
 
-TEST_F(DriverResourceTest, BufferOverIt) {
+TEST_F(DriverResourceTest, BufferFreesBehindItsStream) {
   InVirtualSchedules([] {
     const uint64_t before = FreeBytes();
     Stream s = NewStream();

@@ -83,7 +83,7 @@ TEST_F(HostileTest, NullIsOutOfMemory) {
   EXPECT_EQ(GetOutOfMemoryInfo(made.status())->requested, uint64_t{3} << 20);
 }
 
-TEST_F(HostileTest, WhatIsNotAligned) {
+TEST_F(HostileTest, UnalignedBlocksAreRefused) {
   const auto r = Gives({Address(8), Address(256)});
   EXPECT_STATUS(r->Allocate(stream(), 64), kInternal,
                 "not aligned to 256 bytes as its properties promise");
@@ -173,7 +173,7 @@ TEST_F(HostileTest, ItsLaterPartCounts) {
   EXPECT_OK(EmptyCache(dev()));
 }
 
-TEST_F(HostileTest, AnArenaMayCutUpWhatItHolds) {
+TEST_F(HostileTest, ArenaMaySplitAnUpstreamBlock) {
   const auto upstream = StatisticsResource::Make(Raw());
   char* held = nullptr;
   uint64_t next = 0;
@@ -352,7 +352,7 @@ TEST_F(CallbackTest, MayEndTheirThread) {
 }
 
 // Exactly one of two that free the same block does.
-TEST_F(CallbackTest, OneOfManyFreesCounts) {
+TEST_F(CallbackTest, ConcurrentFreesOfABlockSucceedOnce) {
   Heap heap;
   const auto r = Must(CallbackResource(dev(), heap.callbacks()));
   for (int i = 0; i < 100; ++i) {
@@ -387,7 +387,7 @@ TEST_F(SetResourceTest, TheDevicesOwnUntilAnother) {
 }
 
 // F9, F26: the end of the former resource comes with its last block.
-TEST_F(SetResourceTest, BlocksOfTheFormerOneGoBackToIt) {
+TEST_F(SetResourceTest, BlocksReturnToTheFormerResource) {
   bool ended = false;
   int freed = 0;
   auto former = std::make_shared<Scripted>(

@@ -21,7 +21,7 @@ using testing::Scripted;
 
 using RawResourceTest = ResourceTest;
 
-TEST_F(RawResourceTest, IsAResourceAndOneADevice) {
+TEST_F(RawResourceTest, EachDeviceHasASingleRawResource) {
   ExpectBasics(*Raw());
   EXPECT_EQ(RawResource(dev()), RawResource(dev()));
   EXPECT_NE(RawResource(dev()), RawResource(dev(1)));
@@ -38,7 +38,7 @@ TEST_F(RawResourceTest, SizesOfAnyKind) {
 }
 
 // A free waits for the stream and for uses that were recorded, on no other.
-TEST_F(RawResourceTest, FreesWaitForWhatUsesTheBlock) {
+TEST_F(RawResourceTest, FreesWaitForRecordedUses) {
   InVirtualSchedules([] {
     const auto r = RawResource(dev());
     Stream own = NewStream();
@@ -127,7 +127,7 @@ size_t CountAllocators(Device device) {
 
 // A new private resource reuses the allocator of a destroyed one, because the
 // end of a stream looks at all allocators.
-TEST_F(ResourceTest, PrivateOnesComeAndGo) {
+TEST_F(ResourceTest, PrivateResourcesReuseAllocators) {
   const auto use = [](MemoryResource& r) {
     EXPECT_OK(r.Deallocate(stream(), Must(r.Allocate(stream(), 512)), 512));
   };
@@ -228,7 +228,7 @@ TEST_F(BufferTest, ReleaseGivesAway) {
   EXPECT_OK(r->Deallocate(stream(), block, 100));
 }
 
-TEST_F(BufferTest, FreedWhereItWasTold) {
+TEST_F(BufferTest, IsFreedOnItsSetStream) {
   InVirtualSchedules([] {
     Stream first = NewStream();
     Stream second = NewStream();

@@ -96,7 +96,7 @@ TEST(SettingsTest, TheLastOfTwoCounts) {
             UINT64_MAX);
 }
 
-TEST(SettingsTest, WhatIsWrittenIsRead) {
+TEST(SettingsTest, WrittenSettingsParseToEqualSettings) {
   const std::string texts[] = {
       "",
       "max_split_size_mb:21,garbage_collection_threshold:0.1",

@@ -39,7 +39,7 @@ class SnapshotTest : public MtiaTest {
   }
 };
 
-TEST_F(SnapshotTest, ReportNamesHoldersAndWhatIsFree) {
+TEST_F(SnapshotTest, ReportNamesHoldersAndFreeBytes) {
   EXPECT_THAT(MemoryReport(dev()), ::testing::HasSubstr("memory of mtia:0"));
   ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions()).ok());
   const Stream a = NewStream();

@@ -133,7 +133,7 @@ TEST(LedgerTest, PeakIsOfTheSum) {
 
 // An unused lease passes to a pool that needs it. No collection runs, and the
 // peak stays.
-TEST(LedgerTest, WhatOneDoesNotUseIsLent) {
+TEST(LedgerTest, UnusedLeasePassesToAnotherPool) {
   Ledger ledger;
   TestShard a, b;
   ledger.Add(&a.lock, &a.shard);
@@ -191,7 +191,7 @@ TEST(LedgerTest, LendersAreFoundAmongMany) {
 }
 
 // A segment that passes from pool to pool may leave less than nothing in one.
-TEST(LedgerTest, OneShardBelowZero) {
+TEST(LedgerTest, ShardMayBeNegative) {
   Ledger ledger;
   TestShard a, b;
   ledger.Add(&a.lock, &a.shard);
@@ -210,7 +210,7 @@ TEST(LedgerTest, OneShardBelowZero) {
 
 // An attempt that did not take the locks does not release them: their holder
 // keeps them.
-TEST(LedgerTest, AnAttemptThatFailedLeavesTheLocksWithTheirHolder) {
+TEST(LedgerTest, FailedAttemptKeepsTheLocksWithTheirHolder) {
   Ledger ledger;
   const Ledger::Exclusive all(&ledger);
   const auto has_locks = [&] {

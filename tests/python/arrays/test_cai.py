@@ -39,7 +39,7 @@ def test_each_reader_has_a_dict_of_its_own():
 
 
 # E13
-def test_who_offers_it():
+def test_arrays_that_offer_the_interface():
     x = array(np.arange(6).reshape(2, 3))
     assert x.T.__cuda_array_interface__["strides"] == (4, 12)
     assert x[:, ::2].__cuda_array_interface__["strides"] == (12, 8)
@@ -95,7 +95,7 @@ def test_views_of_mapped_memory_are_mapped():
 
 
 # E14
-def test_the_current_stream_uses_what_is_exported():
+def test_export_counts_as_a_use_of_the_current_stream():
     """By whose work its memory is nobody else's yet."""
     home, current = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
     gate = Flag("cuda:0")
@@ -168,7 +168,7 @@ def test_version_per_array_and_thread():
 
 
 # E14
-def test_stream_is_the_current_one_where_something_is_pending():
+def test_pending_work_exports_the_current_stream():
     x = array(np.ones(4))
     stream = devrt.Stream("cuda:0")
     handle = stream.native_handle

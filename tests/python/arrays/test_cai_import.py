@@ -153,7 +153,7 @@ def test_descriptions_that_cannot_be(changes, error):
 
 
 @pytest.mark.parametrize("key", ["shape", "typestr", "data", "version"])
-def test_descriptions_without_what_is_needed(key):
+def test_descriptions_without_a_required_key(key):
     interface = array([1.0]).__cuda_array_interface__
     del interface[key]
     with pytest.raises(ValueError, match=key):
@@ -177,7 +177,7 @@ def test_exporters_that_lie_or_raise():
 
 
 # E47: comparing `descr` is code of others.
-def test_a_description_that_changes_while_it_is_read(run_program):
+def test_a_description_may_change_during_the_import(run_program):
     done = run_program("""
         import devrt
         x = devrt.ones(4, "float32", device="cuda:0")
@@ -282,7 +282,7 @@ def test_negative_strides_of_single_extents_are_written_as_those_of_c_order():
 
 
 # E15, E47: the other half of a consumer's duty
-def test_their_stream_comes_after_what_was_done_with_an_import():
+def test_exporters_stream_follows_the_imports_work():
     x, gate = array(np.zeros(4)), Flag("cuda:0")
     theirs, mine = devrt.Stream("cuda:0"), devrt.Stream("cuda:0")
     y = devrt.asarray(Exporter(x, stream=theirs.native_handle))

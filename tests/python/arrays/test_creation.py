@@ -239,7 +239,7 @@ def test_what_is_no_number_is_refused(value, remedy):
 @pytest.mark.parametrize("dtype, remedy", [
     ("M8[ns]", "int64"), ("m8[s]", "int64"), ("S3", "uint8"), ("U3", "text"),
     ([("a", "i4")], "field"), ("O", "float64"), ("longdouble", "float64")])
-def test_arrays_of_what_is_no_number_are_refused(dtype, remedy):
+def test_arrays_of_other_than_numbers_are_refused(dtype, remedy):
     a = np.zeros((), dtype)
     for value in (a, np.zeros(2, dtype)):
         with pytest.raises(BufferError, match=remedy) as caught:

@@ -81,7 +81,7 @@ BOOLS = np.array([True, True, False]), np.array([True, False, False])
 
 
 @pytest.mark.parametrize("name", sorted(INSTEAD))
-def test_functions_that_there_are_not_name_what_there_is(name):
+def test_missing_functions_name_a_replacement(name):
     """The call in the error message works, and returns the result of NumPy's
     function."""
     function = getattr(np, name, None)
@@ -430,7 +430,7 @@ def test_what_is_a_dtype():
         devrt.zeros(2, dtype=object())
 
 
-def test_where_needs_what_to_choose_from():
+def test_where_needs_both_values():
     x = devrt.ones(3, "bool", device="mtia:0")
     with pytest.raises(TypeError, match="numpy.where.*both x and y"):
         np.where(x)

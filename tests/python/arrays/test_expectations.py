@@ -155,7 +155,7 @@ def test_several_axes():
         x.expand_dims(tuple(range(30)))
 
 
-def test_to_takes_what_is_a_dtype():
+def test_to_takes_every_form_of_dtype():
     x = devrt.ones(3, "float32", device="mtia:1")
     for dtype in (np.float16, np.dtype("f2"), devrt.float16):
         for y in (x.to(dtype), x.to(dtype=dtype), x.to(dtype, non_blocking=True)):

@@ -180,7 +180,7 @@ def test_ends_in_foreign_threads_and_by_the_collector():
     assert devrt.memory_allocated("mtia:0") == before
 
 
-def test_threads_work_on_one_array():
+def test_threads_share_an_array():
     x = devrt.zeros(64, "int64")
     stop = []
 

@@ -237,7 +237,7 @@ def test_a_cycle_on_a_device_is_collected(two):
 
 
 # E36
-def test_a_cycle_whose_memory_is_in_use_stays(two):
+def test_a_cycle_with_memory_in_use_is_not_collected(two):
     """Libraries free by weakref.finalize, which the collector calls first."""
     base = devrt.zeros(8, "uint8", device=two[0])
     gate = Flag(two[0])
@@ -346,7 +346,7 @@ def test_arrays_without_owners_are_not_tracked():
     assert gc.is_tracked(Owner().array())
 
 
-def test_the_lock_is_let_go_for_what_others_have():
+def test_the_gil_is_released_for_shared_memory():
     """Who else has the memory may end first: a view's end can be the last."""
     x = devrt.zeros(8, device="mtia:0")
     interval = sys.getswitchinterval()

@@ -92,7 +92,7 @@ def cases():
 
 
 @pytest.mark.parametrize("page,line", list(cases()))
-def test_block_prints_what_the_page_shows(page, line):
+def test_blocks_print_the_output_on_the_page(page, line):
     if line not in results(page):
         pytest.skip("an earlier block of the page failed")
     result, said = results(page)[line]
@@ -118,7 +118,7 @@ def boxes(picture):
     return re.findall(r"<g><title>(.*?): .*; (.*)</title>", picture)
 
 
-def test_pictures_are_what_the_pages_draw():
+def test_pictures_equal_those_drawn_by_the_pages():
     drawn = {}
     for page in TUTORIAL:
         drawn.update(followed(page)[1])
@@ -132,7 +132,7 @@ def test_pictures_are_what_the_pages_draw():
             f"FOLDER by {RUNNER.relative_to(ROOT)} docs/tutorials/PAGE.md FOLDER")
 
 
-def test_pictures_of_the_front_page_are_what_the_demo_draws(tmp_path):
+def test_pictures_of_the_front_page_equal_those_of_the_demo(tmp_path):
     if "DEVRT_TOOL" not in os.environ:
         pytest.skip("needs the command devrt")
     environment = {k: v for k, v in os.environ.items() if k != "DEVRT_MTIA"}

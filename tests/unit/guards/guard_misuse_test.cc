@@ -205,7 +205,7 @@ TEST_F(GuardMisuse, InOrderIsSilent) {
 }
 
 // A backend whose context_enter fails: nothing changes, status() says why.
-TEST_F(GuardMisuse, FailingEnterChangesNothingAndSaysWhy) {
+TEST_F(GuardMisuse, FailedEnterChangesNothingAndReturnsTheError) {
   SpyBackend& spy = SpyBackend::Get();
   spy.Reset();
   LogCapture log;
@@ -232,7 +232,7 @@ TEST_F(GuardMisuse, FailingEnterChangesNothingAndSaysWhy) {
 }
 
 // A thread's context says so, too, and enters the others.
-TEST_F(GuardMisuse, AThreadContextSaysWhatItCouldNotEnter) {
+TEST_F(GuardMisuse, ThreadContextReportsTheDeviceItCannotEnter) {
   SpyBackend& spy = SpyBackend::Get();
   spy.Reset();
   ThreadContext context;

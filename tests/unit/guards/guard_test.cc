@@ -301,7 +301,7 @@ TEST_F(MultiStreamGuardTest, EmptyGuard) {
 
 // One object entered three deep: ThreadContext is what may be entered again.
 // F4
-TEST_F(GuardTest, OneContextEnteredThreeDeep) {
+TEST_F(GuardTest, ContextIsEnteredThreeDeep) {
   Stream s = NewStream(dev(2));
   std::optional<ThreadContext> context;
   {
@@ -334,7 +334,7 @@ TEST_F(GuardTest, OneContextEnteredThreeDeep) {
 }
 
 // F4
-TEST_F(GuardTest, OneContextSharedByThreads) {
+TEST_F(GuardTest, ContextIsSharedByThreads) {
   Stream s = NewStream(dev(2));
   std::optional<ThreadContext> context;
   {

@@ -56,7 +56,7 @@ TEST_F(CurrentDeviceTest, BackendsAreIndependent) {
 }
 
 // C1
-TEST_F(CurrentDeviceTest, APooledThreadKeepsWhatItsLastTaskSet) {
+TEST_F(CurrentDeviceTest, PooledThreadKeepsTheDeviceOfItsLastTask) {
   std::thread([&] {
     const auto task = [](int expected, int next) {
       EXPECT_EQ(Current(), dev(expected));
@@ -138,7 +138,7 @@ TEST_F(CurrentDeviceTest, ForeignSwitchIsSeenByTheNextCall) {
 }
 
 // C107
-TEST_F(CurrentDeviceTest, GuardRestoresExactlyWhatItFound) {
+TEST_F(CurrentDeviceTest, GuardRestoresTheNativeContext) {
   for (int found : {SpyBackend::kNoContext, 0, 1, SpyBackend::kForeign,
                     SpyBackend::kForeign + 1}) {
     SpyBackend::SetNativeCurrent(found);
@@ -156,7 +156,7 @@ TEST_F(CurrentDeviceTest, GuardRestoresExactlyWhatItFound) {
 }
 
 // C107
-TEST_F(CurrentDeviceTest, SwitchInsideAGuardIsUndoneByIt) {
+TEST_F(CurrentDeviceTest, GuardUndoesASwitchInside) {
   SpyBackend::SetNativeCurrent(SpyBackend::kForeign);
   {
     DeviceGuard guard(spy().device(0));
@@ -178,7 +178,7 @@ TEST_F(CurrentDeviceTest, FreshThreadHasNoContextAfterAGuard) {
 // Random orders of set, guard, end of guard and foreign switch, against a
 // model that is one variable.
 // F2
-TEST_F(CurrentDeviceTest, OneTruthInEveryOrder) {
+TEST_F(CurrentDeviceTest, RandomSwitchesAgreeWithAModel) {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);

@@ -224,7 +224,7 @@ TEST_F(DeviceTest, WrongCurrentDeviceIsTheBackendsFault) {
   ASSERT_OK(SetCurrentDevice(Other().device(0)));
 }
 
-TEST_F(DeviceTest, PropertiesAreAskedForOnce) {
+TEST_F(DeviceTest, PropertiesAreQueriedOnce) {
   Device device = Other().device(1);
   const DeviceProperties first = Must(device.Properties());
   const int calls = Other().Calls("device_props");
@@ -238,7 +238,7 @@ TEST_F(DeviceTest, PropertiesAreAskedForOnce) {
   EXPECT_NE(Must(Other().device(0).Properties()), first);
 }
 
-TEST_F(DeviceTest, FailedPropertiesAreAskedForAgain) {
+TEST_F(DeviceTest, FailedPropertiesAreQueriedAgain) {
   FakeBackend& fake = FakeBackend::Register("props", 1);
   Device device = fake.device(0);
   fake.Fail("device_props", FakeFailure());

@@ -118,7 +118,7 @@ TEST(DiscoverTest, FoldersInOrderAndSorted) {
                                           findings[1].attempt.path)));
 }
 
-TEST(DiscoverTest, OneFolderTwice) {
+TEST(DiscoverTest, PluginsOfARepeatedFolderAreFoundOnce) {
   TemporaryFolder folder;
   folder.Add("good");
   Environment environment;

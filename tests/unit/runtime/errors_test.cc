@@ -178,7 +178,7 @@ TEST_F(ErrorsTest, TheFirstErrorStays) {
 }
 
 // C93
-TEST_F(ErrorsTest, ThreadsSeeOneFirstError) {
+TEST_F(ErrorsTest, ThreadsSeeASingleFirstError) {
   static FakeBackend& fake = FakeBackend::Register("threads", 1);
   internal::DeviceRecord* device = fake.device(0).record();
   std::vector<absl::Status> seen(8);

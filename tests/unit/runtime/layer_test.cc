@@ -189,7 +189,7 @@ TEST(LayerTest, ExtensionsPassLayersThatWantThem) {
   });
 }
 
-TEST(LayerTest, ALayerIsGivenExtensionsWithWhatTheyTake) {
+TEST(LayerTest, LayerGetsExtensionsWithTheirArguments) {
   InChild([] {
     Must(RegisterLayer(&asker_manifest, asker_open));
     setenv("DEVRT_PLUGIN_PATH",
@@ -222,7 +222,7 @@ TEST(LayerTest, LayersAreLoadedFromFiles) {
   });
 }
 
-TEST(LayerTest, WhatIsNotThere) {
+TEST(LayerTest, MissingLayerIsNamedWithSuggestions) {
   InChild([] {
     TemporaryFolder folder;
     setenv("DEVRT_LAYERS", "noter_a,trase", 1);

@@ -131,7 +131,7 @@ TEST_F(LoadFileTest, TheSameFileTwiceIsLoadedOnce) {
   });
 }
 
-TEST_F(LoadFileTest, WithoutProcItSaysSo) {
+TEST_F(LoadFileTest, MissingProcIsNamed) {
   if (geteuid() != 0) GTEST_SKIP() << "only root changes the root directory";
   InChild([&] {
     folder_.Add("good");
@@ -211,7 +211,7 @@ constexpr Exchange kExchanges[] = {
 
 class ExchangeTest : public ::testing::TestWithParam<Exchange> {};
 
-TEST_P(ExchangeTest, RunsWhatWasInspectedOrNothing) {
+TEST_P(ExchangeTest, RunsTheInspectedFileOrNone) {
   InChild([] {
     TemporaryFolder folder;
     const std::string mark = folder.path() + "/ran";
@@ -238,7 +238,7 @@ TEST_P(ExchangeTest, RunsWhatWasInspectedOrNothing) {
 INSTANTIATE_TEST_SUITE_P(All, ExchangeTest, ::testing::ValuesIn(kExchanges),
                          [](const auto& test) { return test.param.name; });
 
-TEST_F(LoadFileTest, RightsThatWereGivenAwaySinceItWasFound) {
+TEST_F(LoadFileTest, WritableSinceDiscoveryIsRefused) {
   InChild([&] {
     const std::string path = folder_.Add("good");
     setenv("DEVRT_PLUGINS", path.c_str(), 1);

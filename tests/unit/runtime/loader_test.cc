@@ -80,7 +80,7 @@ TEST(LoaderTest, CapabilitiesOfNewerMinorsAreLeftOut) {
   });
 }
 
-TEST(LoaderTest, NewerPluginsLearnWhatThisHostLacks) {
+TEST(LoaderTest, NewerPluginsSeeTheOlderHost) {
   InChild([] {
     const Backend backend = Must(LoadBackend(PluginPath("appended_helper")));
     EXPECT_EQ(backend.capabilities(), DEVRT_CAP_EVENT_TIMING);
@@ -89,7 +89,7 @@ TEST(LoaderTest, NewerPluginsLearnWhatThisHostLacks) {
   });
 }
 
-TEST(LoaderTest, OlderPluginsLackOnlyWhatCameLater) {
+TEST(LoaderTest, OlderPluginsLackLaterSlotsOnly) {
   InChild([] {
     const Backend backend = Must(LoadBackend(PluginPath("cut_helper")));
     const Stream stream = Must(Stream::Create(backend.devices()[0]));
@@ -174,7 +174,7 @@ std::string& LoggedLine() {
   return line;
 }
 
-TEST(LoaderTest, WhatOpenMustNotDoIsNamed) {
+TEST(LoaderTest, ForbiddenActsOfOpenAreNamed) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer has a thread of its own: nobody is alone";
 #endif
@@ -363,7 +363,7 @@ TEST(LoaderTest, FailuresByNameTellEveryPath) {
   });
 }
 
-TEST(LoaderTest, AnotherFileMayTakeOverFromOneThatFailed) {
+TEST(LoaderTest, AnotherFileMayReplaceAFailedPlugin) {
   InChild([] {
     setenv("DEVRT_TEST_RAN", "", 1);
     TemporaryFolder folder;

@@ -81,7 +81,7 @@ TEST_F(SimulatedMemory, FragmentationIsReal) {
 }
 
 // C63
-TEST_F(SimulatedMemory, WhatCannotBeFreed) {
+TEST_F(SimulatedMemory, FreeRefusesOtherPointers) {
   char* p = static_cast<char*>(Must(Allocate(dev(), 4096)));
   void* pinned = Must(AllocateHost(dev(), 64));
   int on_stack = 0;
@@ -113,7 +113,7 @@ TEST_F(SimulatedMemory, FreeDoesNotWait) {
 }
 
 // C64
-TEST_F(SimulatedMemory, WithTheSwitchItWaitsForItsDeviceOnly) {
+TEST_F(SimulatedMemory, RawFreeSyncsWaitsForItsDeviceOnly) {
   InVirtualSchedules(
       [] {
         void* p = Must(Allocate(dev(0), 4096));
@@ -159,7 +159,7 @@ TEST_F(SimulatedMemory, RegistrationRefusesOverlapsAndOtherPointers) {
 }
 
 // C71
-TEST_F(SimulatedMemory, WhatPointersAre) {
+TEST_F(SimulatedMemory, PointerInfoDescribesPointers) {
   char* device = static_cast<char*>(Must(Allocate(dev(2), 1000)));
   char* pinned = static_cast<char*>(Must(AllocateHost(dev(1), 1000)));
   int on_stack = 0;
@@ -222,7 +222,7 @@ TEST_F(SimulatedMemory, ZeroBytes) {
 }
 
 // C4
-TEST_F(SimulatedMemory, MemoryBelongsToItsDeviceWhateverIsCurrent) {
+TEST_F(SimulatedMemory, MemoryIsOfTheNamedDeviceNotTheCurrent) {
   DeviceGuard on_three(dev(3));
   void* p = Must(Allocate(dev(1), 64));
   EXPECT_EQ(*Must(GetPointerInfo(p)).device, dev(1));

@@ -30,7 +30,7 @@ class PluginDirectoryTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(PluginDirectoryTest, IsBesideTheLibraryWhateverElseThereIs) {
+TEST_F(PluginDirectoryTest, IsBesideTheSharedLibrary) {
   Make("bin/devrt");
   Make("lib/devrt");
   EXPECT_EQ(PluginDirectory(Path("x/libdevrt.so"), Path("bin/program")),
@@ -39,7 +39,7 @@ TEST_F(PluginDirectoryTest, IsBesideTheLibraryWhateverElseThereIs) {
   EXPECT_EQ(PluginDirectory("", "/bin/program"), "");
 }
 
-TEST_F(PluginDirectoryTest, IsBesideTheProgramOrWhereItsTreeHasIt) {
+TEST_F(PluginDirectoryTest, IsBesideTheProgramOrInItsLibFolder) {
   Make("bin");
   EXPECT_EQ(OfProgram("bin/program"), Path("bin/devrt"));
   Make("lib/devrt");

@@ -115,7 +115,7 @@ std::string Add(const TemporaryFolder& folder, const std::string& entry) {
 
 class RunPathTest : public ::testing::TestWithParam<Place> {};
 
-TEST_P(RunPathTest, IsJudgedWithoutALibraryInIt) {
+TEST_P(RunPathTest, FolderIsCheckedEvenWithoutALibrary) {
   InChild([] {
     TemporaryFolder folder;
     const Place& place = GetParam();
@@ -202,7 +202,7 @@ TEST(NeededTest, APathThatLeadsNowhereIsNamed) {
 
 // A library that appears in a run path between inspection and loading does not
 // run, not even in a place that only trusted users can write.
-TEST(RunPathRaceTest, LibrariesThatAppearMeanwhileDoNotRun) {
+TEST(RunPathRaceTest, LibraryAddedAfterInspectionDoesNotRun) {
   InChild([] {
     TemporaryFolder folder;
     const std::string mark = folder.path() + "/ran";

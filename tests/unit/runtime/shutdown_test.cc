@@ -115,7 +115,7 @@ TEST(ShutdownTest, RefusedWhileABlockIsBeingMade) {
 // Shutdown looks a second time after it closed the gate. An object that
 // appeared between the two looks opens the gate again.
 // C98
-TEST(ShutdownTest, RefusedForWhatAppearsBeforeTheGateCloses) {
+TEST(ShutdownTest, RefusedForObjectsMadeBeforeTheGateCloses) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 2);
     fake.device(1);
@@ -192,7 +192,7 @@ TEST(ShutdownTest, LeavesTheDriverOfALostDeviceAlone) {
 
 // R5: what the shutdown of a plugin throws does not leave Shutdown, and does
 // not keep the other backends from ending.
-TEST(ShutdownTest, ContainsWhatAPluginThrows) {
+TEST(ShutdownTest, ExceptionOfAPluginBecomesAnError) {
   InChild([] {
     FakeBackend& fake = FakeBackend::Register("fake", 1);
     FakeBackend& other = FakeBackend::Register("other", 1);

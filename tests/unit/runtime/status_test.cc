@@ -25,7 +25,7 @@ std::string AllBytes() {
   return bytes + " native_code=7 ==\n";
 }
 
-TEST(ErrorInfoTest, ComesBackAsItWent) {
+TEST(ErrorInfoTest, RoundTripKeepsEveryField) {
   ErrorInfo info;
   info.backend = "cuda";
   info.device = 3;
@@ -49,7 +49,7 @@ TEST(ErrorInfoTest, ComesBackAsItWent) {
   EXPECT_EQ(status.message(), "text");
 }
 
-TEST(ErrorInfoTest, ReplacesWhatWasThere) {
+TEST(ErrorInfoTest, SetReplacesEarlierInfo) {
   absl::Status status = absl::InternalError("text");
   ErrorInfo info;
   info.native_code = 1;
@@ -101,7 +101,7 @@ TEST(ErrorInfoTest, TextsHaveNoRawPayload) {
             "total=2048 free=1024']");
 }
 
-TEST(OutOfMemoryInfoTest, ComesBackAsItWent) {
+TEST(OutOfMemoryInfoTest, RoundTripKeepsEveryField) {
   absl::Status status = absl::ResourceExhaustedError("full");
   EXPECT_FALSE(GetOutOfMemoryInfo(status).has_value());
   const uint64_t most = std::numeric_limits<uint64_t>::max();
@@ -114,7 +114,7 @@ TEST(OutOfMemoryInfoTest, ComesBackAsItWent) {
   EXPECT_FALSE(GetErrorInfo(status).has_value());
 }
 
-TEST(CaptureErrorTest, IsWhatDevrtRefuses) {
+TEST(CaptureErrorTest, RecognizesErrorsOfDevrt) {
   const absl::Status status = CaptureError("not now");
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kFailedPrecondition, "not now"));
@@ -124,7 +124,7 @@ TEST(CaptureErrorTest, IsWhatDevrtRefuses) {
   EXPECT_FALSE(IsCaptureError(absl::OkStatus()));
 }
 
-TEST(CaptureErrorTest, IsWhatTheDriverRefuses) {
+TEST(CaptureErrorTest, RecognizesErrorsOfTheDriver) {
   const auto of = [](const char* backend, int64_t code, bool sticky) {
     absl::Status status = absl::FailedPreconditionError("no");
     ErrorInfo info;

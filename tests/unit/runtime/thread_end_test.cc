@@ -98,7 +98,7 @@ TEST(ThreadEndTest, CancellationIsDropped) {
   }));
 }
 
-TEST(ThreadEndTest, HandlersOfAllExceptionsPassIt) {
+TEST(ThreadEndTest, CatchAllHandlersPassThreadEndOn) {
   bool handled = false;
   EXPECT_FALSE(Returns([&] {
     try {

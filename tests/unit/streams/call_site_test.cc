@@ -41,7 +41,7 @@ class CallSiteTest : public ::testing::Test {
   Stream stream_ = Must(Stream::Create(spy_.device(0)));
 };
 
-TEST_F(CallSiteTest, LaunchesHaveTheirNameAndNobodyElseHas) {
+TEST_F(CallSiteTest, LaunchCallsCarryTheirName) {
   LaunchOptions options;
   options.name = "scale";
   const int line = __LINE__ + 1;

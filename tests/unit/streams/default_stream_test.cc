@@ -165,7 +165,7 @@ TEST_F(BlockingStreams, BothOrdersOfTwoBlockingStreams) {
 }
 
 // C11
-TEST_F(BlockingStreams, OneOrderWithALegacyOperationBetween) {
+TEST_F(BlockingStreams, LegacyOperationOrdersBlockingStreams) {
   InEverySchedule([] {
     Stream s1 = NewBlocking(), s2 = NewBlocking();
     Cell x(dev());

@@ -54,7 +54,7 @@ void ExpectTimesFollowOrder(const std::vector<SimulatedOp>& ops) {
 // Random programs of spins, records and waits over blocking and non-blocking
 // streams of two devices.
 // C35
-TEST_F(EventClock, OperationsBeginAfterWhatTheyWaitFor) {
+TEST_F(EventClock, OperationsBeginAfterTheirWaits) {
   uint32_t seed = 0;
   ForEachForm([&] {
     std::mt19937 random(++seed);

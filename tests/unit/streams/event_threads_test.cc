@@ -131,7 +131,7 @@ TEST_F(EventThreads, FirstRecordsRace) {
 }
 
 // C39
-TEST_F(EventThreads, OneStreamFromManyThreads) {
+TEST_F(EventThreads, ManyThreadsShareAStream) {
   for (const char* mode : kModes) {
     SCOPED_TRACE(mode);
     Reset(mode);

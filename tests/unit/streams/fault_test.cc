@@ -182,7 +182,7 @@ TEST_F(FaultTest, EachKindOfCallCanBeTheFirstToKnow) {
 
 // Afterwards the core answers, and still does what is no native work.
 // C92
-TEST_F(FaultTest, EachKindOfCallReturnsIt) {
+TEST_F(FaultTest, EachKindOfCallReturnsTheFault) {
   for (const auto& [name, call] : kCalls) {
     SCOPED_TRACE(name);
     Reset("");
@@ -259,7 +259,7 @@ TEST_F(FaultTest, OtherDevicesGoOn) {
 }
 
 // C95
-TEST_F(FaultTest, WithProcessScopeTheyAreLostToo) {
+TEST_F(FaultTest, ProcessScopeLosesEveryDevice) {
   InEverySchedule(
       [] {
         Stream s = NewStream(dev(0));
@@ -396,7 +396,7 @@ TEST_F(FaultTest, PeerMemoryWithoutPermissionIsAStickyFault) {
 }
 
 // C78
-TEST_F(FaultTest, WithPermissionItWorksOneWay) {
+TEST_F(FaultTest, PeerAccessWorksInTheEnabledDirection) {
   InEverySchedule([] {
     Cell y(dev(1));
     ASSERT_OK(EnablePeerAccess(dev(0), dev(1)));

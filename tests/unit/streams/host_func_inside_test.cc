@@ -229,7 +229,7 @@ TEST_F(HostFuncInside, FirstLookAtADefaultStreamInside) {
 // The destructors of a host function's objects may need calls that a host
 // function may not make.
 // C42
-TEST_F(HostFuncInside, WhatItOwnsIsReleasedOutside) {
+TEST_F(HostFuncInside, OwnedObjectsAreReleasedOutside) {
   InEverySchedule([] {
     auto owned = std::make_shared<Cell>(dev());
     std::weak_ptr<Cell> watch = owned;
@@ -245,7 +245,7 @@ TEST_F(HostFuncInside, WhatItOwnsIsReleasedOutside) {
 
 // By whatever call comes next, if it only looks or waits.
 // C42
-TEST_F(HostFuncInside, WhatItOwnsIsReleasedByEveryCallThatWaitsOrLooks) {
+TEST_F(HostFuncInside, WaitsAndQueriesReleaseOwnedObjects) {
   InEverySchedule([] {
     Stream s = NewStream();
     Event e = NewEvent();
@@ -276,7 +276,7 @@ TEST_F(HostFuncInside, WhatItOwnsIsReleasedByEveryCallThatWaitsOrLooks) {
 
 // The user could destroy nothing that stands in the way.
 // C42
-TEST_F(HostFuncInside, WhatItOwnsDoesNotStandInTheWayOfAReset) {
+TEST_F(HostFuncInside, OwnedObjectsDoNotPreventAReset) {
   InEverySchedule([] {
     {
       auto owned = std::make_shared<Stream>(NewStream(dev(2)));
@@ -289,7 +289,7 @@ TEST_F(HostFuncInside, WhatItOwnsDoesNotStandInTheWayOfAReset) {
 
 // The destruction of objects inside a host function takes effect after it.
 // C42
-TEST_F(HostFuncInside, DestructionInsideIsPutOff) {
+TEST_F(HostFuncInside, DestructionInsideIsDeferred) {
   struct Held {
     std::vector<Stream> streams;
     std::vector<Event> events;

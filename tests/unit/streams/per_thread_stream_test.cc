@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using PerThreadStreamTest = MtiaTest;
 
 // C12
-TEST_F(PerThreadStreamTest, OnePerThreadAndDevice) {
+TEST_F(PerThreadStreamTest, EachThreadAndDeviceHasItsOwn) {
   StreamRef first = Must(PerThreadDefaultStream(dev(0)));
   StreamRef again = Must(PerThreadDefaultStream(dev(0)));
   StreamRef other = Must(PerThreadDefaultStream(dev(1)));
@@ -121,7 +121,7 @@ TEST_F(PerThreadStreamTest, WorkOutlivesItsThread) {
 }
 
 // C12
-TEST_F(PerThreadStreamTest, CurrentStreamCanBeIt) {
+TEST_F(PerThreadStreamTest, CanBeTheCurrentStream) {
   StreamRef own = Must(PerThreadDefaultStream(dev()));
   {
     StreamGuard guard(own);

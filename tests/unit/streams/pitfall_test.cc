@@ -39,7 +39,7 @@ TEST_F(Pitfall, TheTableSetsAndRestoresTheDevice) {
 }
 
 // F27
-TEST_F(Pitfall, SettingAStreamInstallsIt) {
+TEST_F(Pitfall, SetCurrentStreamTakesEffect) {
   Stream s = NewStream(dev(1));
   ASSERT_OK(SetCurrentStream(s));
   EXPECT_EQ(CurrentStream(dev(1)), s.ref());
@@ -114,7 +114,7 @@ TEST_F(Pitfall, TwoRecordsInFlightCompleteApart) {
 
 // One user's end does not take the memory away from the other.
 // F30
-TEST_F(Pitfall, CopyAndKernelOnOneBlock) {
+TEST_F(Pitfall, CopyAndKernelShareABlock) {
   InEverySchedule([] {
     Cell x(dev());
     x.Poke(3);

@@ -215,7 +215,7 @@ TEST_F(Pool, CreationNeverShares) {
 }
 
 // F19
-TEST_F(Pool, PoolSharesAndSaysSo) {
+TEST_F(Pool, RepeatsItsStreams) {
   StreamPool pool = Must(StreamPool::Create(dev(), 32));
   std::set<uint64_t> ids;
   for (int i = 0; i < 200; ++i) ids.insert(pool.Next().id());
@@ -254,7 +254,7 @@ TEST_F(Pool, AbsurdSizesAreRefused) {
   EXPECT_EQ(Must(sim().Stats()).created_streams, 0u);
 }
 
-TEST_F(Pool, ThreadsShareItEvenly) {
+TEST_F(Pool, ThreadsShareStreamsEvenly) {
   StreamPool pool = Must(StreamPool::Create(dev(), 4));
   std::mutex mu;
   std::map<uint64_t, int> uses;
@@ -303,7 +303,7 @@ TEST_F(Pool, ObservationDoesNotChangeThePool) {
   EXPECT_EQ(sequence(false), sequence(true));
 }
 
-TEST_F(Moved, StreamKeepsWhatItIs) {
+TEST_F(Moved, StreamKeepsIdentityAndOptions) {
   StreamOptions options;
   options.priority = -2;
   Stream a = NewStream(dev(1), options);

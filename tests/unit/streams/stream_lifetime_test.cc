@@ -260,7 +260,7 @@ TEST_F(Recycler, UsedStreamsGoAsOthersComeBack) {
 }
 
 // Priorities and the blocking flag are not mixed up.
-TEST_F(Recycler, OnlyStreamsOfOneSortReplaceEachOther) {
+TEST_F(Recycler, ReusesStreamsOfEqualOptionsOnly) {
   StreamOptions urgent;
   urgent.priority = -5;
   Must(Stream::Create(dev(), urgent));
@@ -282,7 +282,7 @@ TEST_F(Recycler, OnlyStreamsOfOneSortReplaceEachOther) {
 }
 
 // F13
-TEST_F(StreamLifetime, OneNativeStreamPerRequest) {
+TEST_F(StreamLifetime, EachRequestMakesASingleNativeStream) {
   Reset("");
   EXPECT_EQ(Must(sim().Stats()).created_streams, 0u);
   Stream one = NewStream();

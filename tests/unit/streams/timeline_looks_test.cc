@@ -231,7 +231,7 @@ TEST_F(TimelineLooks, FailedCheckpoints) {
 }
 
 // F9: a stream that is stuck costs one query a poll, in order and no more.
-TEST_F(TimelineLooks, StuckStreamCostsOneQueryAPoll) {
+TEST_F(TimelineLooks, StuckStreamCostsASingleQueryPerPoll) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
   std::vector<OrderPoint> uses;
@@ -256,7 +256,7 @@ TEST_F(TimelineLooks, StuckStreamCostsOneQueryAPoll) {
   EXPECT_EQ(spy_.Count("stream_query"), 0);
 }
 
-TEST_F(TimelineLooks, OneCheckpointCoversAUse) {
+TEST_F(TimelineLooks, UseNeedsASingleCheckpoint) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
   const OrderPoint use = Here(s);
@@ -363,7 +363,7 @@ TEST_F(TimelineLooks, NoCheckpointsWhereNobodyNotes) {
   EXPECT_EQ(spy_.Count("stream_destroy"), 1);
 }
 
-TEST_F(TimelineLooks, EndsAreTold) {
+TEST_F(TimelineLooks, EndsOfStreamsAreReported) {
   Stream s = NewStream();
   const uint64_t id = s.id();
   s = NewStream();
@@ -381,7 +381,7 @@ TEST_F(TimelineLooks, EndsAreTold) {
 
 // The memory layer learns the ranges of an operation once it is enqueued, and
 // only then.
-TEST_F(TimelineLooks, UsesAreTold) {
+TEST_F(TimelineLooks, EnqueuedUsesAreReported) {
   Stream s = NewStream();
   void* const a = Must(Allocate(dev(), 256));
   void* const b = Must(Allocate(dev(), 256));

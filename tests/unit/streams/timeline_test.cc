@@ -49,7 +49,7 @@ class TimelineTest : public MtiaTest {
   }
 };
 
-TEST_F(TimelineTest, LooksAtTheStreamCompleteIt) {
+TEST_F(TimelineTest, QueriesOfTheStreamCompleteItsWork) {
   InEverySchedule([] {
     for (const bool query : {true, false}) {
       Flag gate = NewFlag();
@@ -72,7 +72,7 @@ TEST_F(TimelineTest, LooksAtTheStreamCompleteIt) {
   });
 }
 
-TEST_F(TimelineTest, EventsCompleteWhatTheyCaptured) {
+TEST_F(TimelineTest, EventsCompleteTheirCapturedWork) {
   InEverySchedule([] {
     for (const bool query : {true, false}) {
       Flag gate = NewFlag();
@@ -347,7 +347,7 @@ TEST_F(TimelineTest, OrdersForgetTheOldest) {
 
 // Whatever threads do to one event (C39), what is said is true: a point is
 // complete only when its work is over.
-TEST_F(TimelineTest, ThreadsOnOneEventSayNothingWrong) {
+TEST_F(TimelineTest, ThreadsSharingAnEventCompleteOnlyFinishedWork) {
   InEverySchedule([] {
     Flag gate = NewFlag();
     Event e = NewEvent();
@@ -391,7 +391,7 @@ TEST_F(TimelineTest, APerThreadHandleIsForItsThreadAlone) {
 
 // A host thread that has waited for a stream knows the end of all work that the
 // stream had waited for, without a question to the other stream.
-TEST_F(TimelineTest, AWaitOnTheHostCompletesWhatTheStreamHadWaitedFor) {
+TEST_F(TimelineTest, HostWaitCompletesWorkThatTheStreamWaitedFor) {
   Stream a = NewStream(), b = NewStream();
   Event event = NewEvent();
   ASSERT_OK(Spin(a, kShort));

@@ -43,7 +43,7 @@ TEST(Settings, CommasInBracketsBelongToTheValue) {
   EXPECT_EQ(Read("a:[1,b:1"), Found({"0 a|[1,b:1"}));
 }
 
-TEST(Settings, MessagesSayWhatHelps) {
+TEST(Settings, MessagesSuggestARemedy) {
   EXPECT_EQ(UnknownSetting({"sede", "7", 4}, '=', kKeys),
             "unknown key \"sede\" at character 5; did you mean \"seed\"? the "
             "keys are memory, seed, priorities");
