@@ -2,7 +2,7 @@
 //
 // The last calls of a worker as text, for the report of a failure.
 //
-//   const uint64_t number = ring->Take();
+//   const uint64_t number = ring->ReserveLine();
 //   ring->Write(number, "event_sync(event 1) has not returned");
 //   ...                                        // the call
 //   ring->Finish(number, "event_sync(event 1)");
@@ -27,8 +27,10 @@ class CallRing {
   static constexpr uint64_t kLines = 256;
   static constexpr uint64_t kWidth = 152;
 
-  // Takes a new line and returns its number, from 1.
-  uint64_t Take() { return last_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // Reserves a new line and returns its number, from 1.
+  uint64_t ReserveLine() {
+    return last_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
   // Sets the text of a line: at most kWidth characters with the NUL.  May be
   // called again for the line.  Does nothing if a newer line has its place.
   void Write(uint64_t number, const char* text);

@@ -23,10 +23,10 @@ void Supervisor::Conclude() {
     }
   }
   FindUnexpectedPasses();
-  TellUnwritten();
+  ReportUnwritten();
 }
 
-void Supervisor::TellUnwritten() {
+void Supervisor::ReportUnwritten() {
   if (unwritten_.empty()) return;
   for (const std::string& slot : RequiredSlots()) {
     if (called_.count(slot) == 0) report_->never_called.push_back(slot);

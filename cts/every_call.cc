@@ -24,7 +24,7 @@ class Caller {
       : t_(t), m_(t.machine()), device_(device), after_(after) {}
 
   void Run() {
-    Ask();
+    Queries();
     Memory();
     DefaultStreams();
     Events();
@@ -47,7 +47,7 @@ class Caller {
     after_(call);
   }
 
-  void Ask() {
+  void Queries() {
     uint32_t count = 0, current = 0;
     Done(m_.Call<&Ops::device_count>(&count), "device_count");
     devrt_device_props_v0 props = {};

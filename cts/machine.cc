@@ -21,7 +21,7 @@ std::vector<std::string>& Findings() {
 }
 
 // The loader's watch reports only through the log.
-void TakeFindings(LogLevel, const char*, int, std::string_view text) {
+void CollectFindings(LogLevel, const char*, int, std::string_view text) {
   if (text.find("(contract P") != std::string_view::npos) {
     Findings().emplace_back(text);
   } else {
@@ -32,7 +32,7 @@ void TakeFindings(LogLevel, const char*, int, std::string_view text) {
 absl::StatusOr<Backend> LoadAndWatch(const std::string& plugin) {
   const LogLevel level = GetLogLevel();
   SetLogLevel(std::min(level, LogLevel::kWarning));
-  SetLogSink(&TakeFindings);
+  SetLogSink(&CollectFindings);
   // The watch counts what is written to standard output, and stderr may be the
   // same file.
   const StandardOutput output;
@@ -76,7 +76,7 @@ absl::StatusOr<Machine*> Machine::Open(const std::string& plugin) {
   static Machine* machine;
   machine = new Machine(backend);
   machine->findings_ = Findings();
-  DEVRT_RETURN_IF_ERROR(machine->Look());
+  DEVRT_RETURN_IF_ERROR(machine->Inspect());
   return machine;
 }
 
@@ -97,7 +97,7 @@ absl::Status Machine::Choose(const std::vector<int>& ordinals) {
   return absl::OkStatus();
 }
 
-absl::Status Machine::Look() {
+absl::Status Machine::Inspect() {
   const Front front = FrontOf(backend_.name());
   if (front.ops == nullptr) {
     return absl::InternalError("the recorder was not asked to stand in front");
@@ -137,7 +137,7 @@ absl::Status Machine::Look() {
   return absl::OkStatus();
 }
 
-Result Machine::Take(devrt_status status) {
+Result Machine::ToResult(devrt_status status) {
   Result result;
   if (status == nullptr) return result;
   result.code = host_->error_code(host_->host, status);

@@ -36,16 +36,16 @@ class Machine {
   // Calls a slot of the table.
   template <auto kSlot, typename... Args>
   Result Call(Args... args) {
-    return Take((ops_->*kSlot)(self_, args...));
+    return ToResult((ops_->*kSlot)(self_, args...));
   }
   // Calls a function of an extension's table; the function is not NULL.
   template <typename Table, typename... Params, typename... Args>
   Result CallExtension(devrt_status (*Table::*function)(void*, Params...),
                        const Table* table, void* self, Args... args) {
-    return Take((table->*function)(self, args...));
+    return ToResult((table->*function)(self, args...));
   }
   // Converts `status` and destroys the error object.
-  Result Take(devrt_status status);
+  Result ToResult(devrt_status status);
 
   Backend backend() const { return backend_; }
   uint64_t capabilities() const { return capabilities_; }
@@ -75,7 +75,7 @@ class Machine {
 
  private:
   explicit Machine(Backend backend) : backend_(backend) {}
-  absl::Status Look();
+  absl::Status Inspect();
 
   Backend backend_;
   const devrt_host_v0* host_ = nullptr;

@@ -143,7 +143,7 @@ void RawStream::HostFunc(std::function<void(devrt_code)> body) const {
   auto closure = std::make_unique<Closure>(Closure{&m, std::move(body)});
   void (*const call)(void*, devrt_status) = [](void* arg, devrt_status error) {
     const auto* const c = static_cast<const Closure*>(arg);
-    c->body(c->machine->Take(error).code);
+    c->body(c->machine->ToResult(error).code);
   };
   void* const arg = Keep(std::move(closure));
   t_->Require(m.Call<&Ops::host_func>(handle_, call, arg), "host function");

@@ -206,7 +206,7 @@ class Recorder {
     }
     CallRing* const ring = g_ring.load(std::memory_order_acquire);
     if (ring == nullptr) return call(args...);
-    const uint64_t number = ring->Take();
+    const uint64_t number = ring->ReserveLine();
     Line line;
     ShowCall(&line, Call::kName, args...);
     // Written before the call, because a call may never return.

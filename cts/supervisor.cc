@@ -218,7 +218,7 @@ absl::StatusOr<bool> Supervisor::FollowTest(Child* child, size_t index) {
       case Kind::kInterrupted:
         return Cancelled(test.name);
       case Kind::kMessage:
-        Take(std::move(event.message), &running);
+        Handle(std::move(event.message), &running);
         continue;
       case Kind::kTimeout:
         NoteHang(child, &running);
@@ -242,7 +242,7 @@ absl::StatusOr<bool> Supervisor::FollowTest(Child* child, size_t index) {
   return worker_is_there;
 }
 
-void Supervisor::Take(Message message, Running* running) {
+void Supervisor::Handle(Message message, Running* running) {
   TestResult* const result = running->result;
   switch (message.kind) {
     case MessageKind::kFailure:

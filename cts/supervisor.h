@@ -61,7 +61,7 @@ class Supervisor {
   absl::StatusOr<bool> FollowOpening(Child* child);
   // Reads a test's messages up to its end.  Returns true if the worker goes on.
   absl::StatusOr<bool> FollowTest(Child* child, size_t index);
-  void Take(Message message, Running* running);
+  void Handle(Message message, Running* running);
   void NoteUnwritten(const Running& running, TestResult* result);
   void NoteHang(Child* child, Running* running);
   void NoteDeath(Child* child, Running* running);
@@ -88,7 +88,7 @@ class Supervisor {
   void Fill(const Seen& seen, TestResult* result);
   void Expect(TestResult* result) const;  // applies expected failures
   void FindUnexpectedPasses();
-  void TellUnwritten();
+  void ReportUnwritten();
 
   const Options& options_;
   Observer* const observer_;

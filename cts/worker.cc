@@ -27,10 +27,10 @@ class PipeReporter : public Reporter {
  public:
   explicit PipeReporter(int fd) : fd_(fd) {}
   void Failure(std::string_view text) override {
-    Tell(MessageKind::kFailure, text);
+    Write(MessageKind::kFailure, text);
   }
-  void MayDie() override { Tell(MessageKind::kMayDie, ""); }
-  void Tell(MessageKind kind, std::string_view text) {
+  void MayDie() override { Write(MessageKind::kMayDie, ""); }
+  void Write(MessageKind kind, std::string_view text) {
     const std::lock_guard<std::mutex> lock(mutex_);
     // The supervisor has ended, so the worker ends.
     if (!Send(fd_, kind, text)) _exit(1);
@@ -92,12 +92,12 @@ void EmptyLog(int log) {
   [[maybe_unused]] const int result = ftruncate(log, 0);
 }
 
-void TellSlots(PipeReporter* reporter) {
+void WriteSlots(PipeReporter* reporter) {
   for (const UnwrittenSlot& slot : UnwrittenSlots()) {
-    reporter->Tell(MessageKind::kUnwritten,
-                   absl::StrCat(slot.slot, "\n", slot.answer));
+    reporter->Write(MessageKind::kUnwritten,
+                    absl::StrCat(slot.slot, "\n", slot.answer));
   }
-  reporter->Tell(MessageKind::kCalled, absl::StrJoin(CalledSlots(), " "));
+  reporter->Write(MessageKind::kCalled, absl::StrJoin(CalledSlots(), " "));
 }
 
 // True if the next test may run in this process.
@@ -105,11 +105,11 @@ bool RunTest(const TestCase& test, Machine* machine, const Options& options,
              PipeReporter* reporter) {
   const Obstacle obstacle = ObstacleOf(test, *machine);
   if (!obstacle.unsupported.empty()) {
-    reporter->Tell(MessageKind::kUnsupported, obstacle.unsupported);
+    reporter->Write(MessageKind::kUnsupported, obstacle.unsupported);
     return true;
   }
   if (!obstacle.skipped.empty()) {
-    reporter->Tell(MessageKind::kSkipped, obstacle.skipped);
+    reporter->Write(MessageKind::kSkipped, obstacle.skipped);
     return true;
   }
   if ((test.flags & kEndsProcess) != 0 && &__lsan_do_leak_check != nullptr) {
@@ -124,9 +124,9 @@ bool RunTest(const TestCase& test, Machine* machine, const Options& options,
     t.Fail(absl::StrCat("an exception came out of the test: ", e.what()));
   }
   if (!t.skip_reason().empty()) {
-    reporter->Tell(MessageKind::kSkipped, t.skip_reason());
+    reporter->Write(MessageKind::kSkipped, t.skip_reason());
   } else if (!t.unsupported_reason().empty()) {
-    reporter->Tell(MessageKind::kUnsupported, t.unsupported_reason());
+    reporter->Write(MessageKind::kUnsupported, t.unsupported_reason());
   }
   return t.failures() == 0;
 }
@@ -139,34 +139,34 @@ int RunWorker(const Options& options, const std::vector<size_t>& tests,
   SetCallRing(shared.ring);
   auto machine = Machine::Open(options.plugin);
   if (!machine.ok()) {
-    reporter.Tell(absl::IsUnavailable(machine.status())
-                      ? MessageKind::kAbsent
-                      : MessageKind::kNotOpened,
-                  machine.status().ToString());
+    reporter.Write(absl::IsUnavailable(machine.status())
+                       ? MessageKind::kAbsent
+                       : MessageKind::kNotOpened,
+                   machine.status().ToString());
     return 1;
   }
   if (!options.devices.empty()) {
     const absl::Status chosen = (*machine)->Choose(options.devices);
     if (!chosen.ok()) {
-      reporter.Tell(MessageKind::kNoDevice, std::string(chosen.message()));
+      reporter.Write(MessageKind::kNoDevice, std::string(chosen.message()));
       return 1;
     }
   }
-  reporter.Tell(MessageKind::kOpened, ToText(Describe(**machine)));
+  reporter.Write(MessageKind::kOpened, ToText(Describe(**machine)));
   for (const size_t index : tests) {
     ForgetTest();
     EmptyLog(shared.log);
-    reporter.Tell(MessageKind::kBegin, absl::StrCat(index));
+    reporter.Write(MessageKind::kBegin, absl::StrCat(index));
     const bool clean = RunTest(Catalog()[index], *machine, options, &reporter);
-    TellSlots(&reporter);
-    reporter.Tell(MessageKind::kEnd, "");
+    WriteSlots(&reporter);
+    reporter.Write(MessageKind::kEnd, "");
     // Objects that a failed test left behind must not fail other tests or
     // the shutdown.
     if (!clean) _exit(1);
   }
   SetCallRing(nullptr);
   EmptyLog(shared.log);
-  reporter.Tell(MessageKind::kLeaving, "");
+  reporter.Write(MessageKind::kLeaving, "");
   return 0;
 }
 

@@ -54,13 +54,13 @@ class RecordClock {
     }
   }
 
-  // Returns true if a query is due.  Queries become rarer.  Threads that race
-  // here query once too often.
-  bool MayAsk() {
+  // Returns true if a query is due, and counts it.  Queries become rarer.
+  // Threads that race here query once too often.
+  bool BeginQueryIfDue() {
     const uint64_t now = recorded_.load(std::memory_order_relaxed);
     const uint64_t interval = interval_.load(std::memory_order_relaxed);
-    if (now - asked_.load(std::memory_order_relaxed) < interval) return false;
-    asked_.store(now, std::memory_order_relaxed);
+    if (now - queried_.load(std::memory_order_relaxed) < interval) return false;
+    queried_.store(now, std::memory_order_relaxed);
     if (interval < kInterval) {
       interval_.store(2 * interval, std::memory_order_relaxed);
     }
@@ -70,7 +70,7 @@ class RecordClock {
  private:
   std::atomic<uint64_t> recorded_{0};
   std::atomic<uint64_t> over_{0};
-  std::atomic<uint64_t> asked_{0};
+  std::atomic<uint64_t> queried_{0};
   std::atomic<uint64_t> interval_{1};
 };
 
@@ -106,7 +106,7 @@ class FreshEvents {
     takes_kept_ = false;
     *event = current;
     if (current_.last.IsOver()) return Api::kSuccess;
-    if (HasKept() || (clock_->MayAsk() && QueryRecords(api))) {
+    if (HasKept() || (clock_->BeginQueryIfDue() && QueryRecords(api))) {
       if (takes_kept_) *event = kept_[oldest_].event;
       return Api::kSuccess;
     }
@@ -161,7 +161,7 @@ class FreshEvents {
   // Events of other streams move to the end, so that they do not block others.
   bool HasKept() {
     takes_kept_ = false;
-    for (int look = 0; look < kLooks && !kept_.empty(); ++look) {
+    for (int i = 0; i < kMaxChecked && !kept_.empty(); ++i) {
       const RecordMark& last = kept_[oldest_].last;
       takes_kept_ = last.IsOver();
       if (takes_kept_ || last.clock == clock_) break;
@@ -196,14 +196,14 @@ class FreshEvents {
     return is_over || HasKept();
   }
 
-  // The number of kept events to look at, if streams take turns.
-  static constexpr int kLooks = 4;
+  // The most kept events that HasKept checks, if streams take turns.
+  static constexpr int kMaxChecked = 4;
 
   Entry current_;
   // A ring.  The events of one stream are in the order of their last records.
   std::vector<Entry> kept_;
   size_t oldest_ = 0;
-  // What Next found, for Recorded.
+  // Found by Next, for Recorded.
   std::shared_ptr<RecordClock> clock_;
   uint64_t before_ = 0;
   bool takes_kept_ = false;

@@ -70,7 +70,7 @@ class Campaign {
       std::string schedule = ScheduleOf(seed);
       std::optional<Mismatch> bad = RunUnder(program, schedule);
       if (!bad.has_value()) continue;
-      Tell({program, std::move(schedule), *std::move(bad)});
+      ReportFailure({program, std::move(schedule), *std::move(bad)});
       break;
     }
     if (Virtual()) t_.Require(t_.machine().Reset(""), "reset of the simulator");
@@ -90,8 +90,8 @@ class Campaign {
   int Tries() const { return Virtual() ? kTriesVirtual : kTriesElsewhere; }
 
   // Tries the schedule of the failure, and others.
-  std::optional<Failure> Try(const Program& program,
-                             const std::string& schedule) {
+  std::optional<Failure> Reproduce(const Program& program,
+                                   const std::string& schedule) {
     for (int i = 0; i < Tries(); ++i) {
       std::string tried = schedule;
       if (i > 0) {
@@ -105,21 +105,21 @@ class Campaign {
     return std::nullopt;
   }
 
-  void Tell(const Failure& first) {
+  void ReportFailure(const Failure& first) {
     // The smallest program that failed.
     Failure found = first;
     const auto end = RealClock::now() + kTimeToShrink;
     Shrink(
         first.program, shape_.limits,
         [&](const Program& smaller) {
-          std::optional<Failure> again = Try(smaller, found.schedule);
+          std::optional<Failure> again = Reproduce(smaller, found.schedule);
           if (!again.has_value()) return false;
           found = *std::move(again);
           return true;
         },
         [&] { return RealClock::now() > end; });
     // Runs the program once more, so that the reported calls are its calls.
-    std::optional<Failure> again = Try(found.program, found.schedule);
+    std::optional<Failure> again = Reproduce(found.program, found.schedule);
     const bool repeats = again.has_value();
     if (repeats) found = *std::move(again);
     const Program& small = found.program;

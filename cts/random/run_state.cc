@@ -291,7 +291,7 @@ absl::Status RunState::Host(size_t index) {
   }
 }
 
-absl::StatusOr<bool> RunState::Ask(const Step& s) const {
+absl::StatusOr<bool> RunState::IsComplete(const Step& s) const {
   if (s.event >= 0) return EventOf(s.event).Query();
   DEVRT_ASSIGN_OR_RETURN(const StreamRef stream, StreamOf(s.stream));
   return stream.Query();
@@ -303,7 +303,7 @@ absl::Status RunState::Query(size_t index) {
     DEVRT_RETURN_IF_ERROR(Poll(s));
     return s.src.block >= 0 ? Compare(s) : absl::OkStatus();
   }
-  DEVRT_ASSIGN_OR_RETURN(const bool done, Ask(s));
+  DEVRT_ASSIGN_OR_RETURN(const bool done, IsComplete(s));
   if (s.truth == Truth::kTrue && !done) {
     return Wrong("the answer is false although the host has waited for all");
   }
@@ -316,7 +316,7 @@ absl::Status RunState::Query(size_t index) {
 absl::Status RunState::Poll(const Step& s) {
   const auto end = RealClock::now() + kPollPatience;
   while (true) {
-    DEVRT_ASSIGN_OR_RETURN(const bool done, Ask(s));
+    DEVRT_ASSIGN_OR_RETURN(const bool done, IsComplete(s));
     if (done) return absl::OkStatus();
     if (RealClock::now() > end) return Wrong("the answer is never true");
     if (!venue_.simulator.has_value()) sched_yield();

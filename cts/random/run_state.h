@@ -50,7 +50,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   absl::Status Elapsed(const Step& s);
   absl::Status Compare(const Step& s) const;
   void Put(const Step& s) const;
-  absl::StatusOr<bool> Ask(const Step& s) const;
+  absl::StatusOr<bool> IsComplete(const Step& s) const;
 
   Device DeviceOf(int device) const {
     return venue_.devices[static_cast<size_t>(device)];

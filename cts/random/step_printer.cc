@@ -201,7 +201,7 @@ void StepPrinter::PrintOrder(const Step& s) {
                   ")"));
 }
 
-std::string StepPrinter::Asked(const Step& s) const {
+std::string StepPrinter::QueryText(const Step& s) const {
   return Check(s.event >= 0 ? At("e", s.event) + "->Query()"
                             : OfStream(s.stream) + "Query()");
 }
@@ -234,7 +234,7 @@ void StepPrinter::PrintHost(const Step& s) {
 }
 
 void StepPrinter::PrintPoll(const Step& s) {
-  Line(absl::StrCat("while (!", Asked(s), ") Pause();"));
+  Line(absl::StrCat("while (!", QueryText(s), ") Pause();"));
 }
 
 void StepPrinter::PrintQuery(const Step& s) {
@@ -244,10 +244,10 @@ void StepPrinter::PrintQuery(const Step& s) {
     return;
   }
   if (s.truth == Truth::kFalse) {
-    return Line(absl::StrCat("if (", Asked(s), ") Fail(", number_,
+    return Line(absl::StrCat("if (", QueryText(s), ") Fail(", number_,
                              ", \"true behind a closed gate\");"));
   }
-  Line(absl::StrCat("if (", Asked(s), ") {"));
+  Line(absl::StrCat("if (", QueryText(s), ") {"));
   if (s.src.block >= 0) PrintCompare(s, "  ");
   if (s.truth == Truth::kTrue) {
     Line("} else {");

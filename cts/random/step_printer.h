@@ -47,7 +47,7 @@ class StepPrinter {
   std::string SpanText(const Span& span) const;
   std::string Bytes(int slices) const;
   std::string PutText(const Step& s) const;
-  std::string Asked(const Step& s) const;
+  std::string QueryText(const Step& s) const;
 
   const Program& p_;
   const uint64_t gate_timeout_ns_;

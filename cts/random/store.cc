@@ -38,7 +38,7 @@ bool Store::IsDefined(const Span& span) const {
   return true;
 }
 
-std::vector<Content> Store::Look(const Span& span) const {
+std::vector<Content> Store::Peek(const Span& span) const {
   std::vector<Content> contents;
   for (int i = span.first; i < span.first + span.count; ++i) {
     contents.push_back(content(span.block, i));
@@ -50,7 +50,7 @@ std::vector<Content> Store::Read(const Span& span, Epoch who) {
   for (int i = span.first; i < span.first + span.count; ++i) {
     Of(span.block).slices[static_cast<size_t>(i)].readers.push_back(who);
   }
-  return Look(span);
+  return Peek(span);
 }
 
 void Store::Write(const Span& span, Epoch who,

@@ -35,7 +35,7 @@ class Store {
   std::vector<Content> Read(const Span& span, Epoch who);
   void Write(const Span& span, Epoch who, const std::vector<Content>& contents);
   // Reads without recording the access.
-  std::vector<Content> Look(const Span& span) const;
+  std::vector<Content> Peek(const Span& span) const;
   const Content& content(int block, int slice) const {
     return Of(block).slices[static_cast<size_t>(slice)].content;
   }

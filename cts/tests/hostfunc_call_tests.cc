@@ -205,7 +205,7 @@ void PeerCopyIsRefused(Test& t) {
   w.GiveUp(t);
 }
 
-void AskingIsAllowed(Test& t) {
+void QueriesAreAllowed(Test& t) {
   World w(t);
   t.Ok(w.other.Synchronize(), "synchronisation");
   const uint64_t id = w.stream.id();
@@ -311,7 +311,7 @@ constexpr TestCase kTests[] = {
      &PeerCopyIsRefused, kCap, kTwoDevices},
     {"hostfunc.asking_inside_is_allowed", "C42",
      "Queries, ids and properties work inside a host function.",
-     &AskingIsAllowed, kCap},
+     &QueriesAreAllowed, kCap},
     {"hostfunc.closures_end_outside", "C42",
      "Objects that a closure owns are released outside of the host function, "
      "where frees work.",

@@ -199,7 +199,7 @@ std::shared_ptr<Calls> HostFunc(Test& t, devrt_stream stream) {
       &closures->emplace_back(Closure{&t.machine(), calls});
   void (*const call)(void*, devrt_status) = [](void* arg, devrt_status error) {
     const auto* const c = static_cast<const Closure*>(arg);
-    c->calls->code = c->machine->Take(error).code;
+    c->calls->code = c->machine->ToResult(error).code;
     ++c->calls->count;
   };
   t.Require(t.machine().Call<&Ops::host_func>(stream, call,

@@ -249,18 +249,19 @@ void IsACapability(Test& t) {
 // ---- C46
 
 // True if a whole pinned block is `value`.  Called inside a function.
-struct Look {
+struct ByteCheck {
   std::atomic<int> wrong{0};
-  std::atomic<int> looks{0};
+  std::atomic<int> runs{0};
 };
 
-void LookAt(const RawStream& stream, const std::shared_ptr<Look>& look,
-            const uint8_t* bytes, uint64_t size, uint8_t value) {
-  stream.HostFunc([look, bytes, size, value](devrt_code) {
-    ++look->looks;
+void CheckBytesOn(const RawStream& stream,
+                  const std::shared_ptr<ByteCheck>& check, const uint8_t* bytes,
+                  uint64_t size, uint8_t value) {
+  stream.HostFunc([check, bytes, size, value](devrt_code) {
+    ++check->runs;
     for (uint64_t i = 0; i < size; ++i) {
       if (bytes[i] != value) {
-        ++look->wrong;
+        ++check->wrong;
         break;
       }
     }
@@ -273,16 +274,16 @@ void SeesEarlierCopies(Test& t) {
     const DeviceBlock x(t, t.device(), kSize);
     const HostBlock out(t, t.device(), kSize);
     const RawStream a(t, t.device());
-    const auto look = std::make_shared<Look>();
+    const auto check = std::make_shared<ByteCheck>();
     for (int i = 1; i <= kRounds; ++i) {
       const auto value = static_cast<uint8_t>(i);
       a.Fill(x.ptr(), value, x.size());
       a.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
-      LookAt(a, look, out.ptr(), out.size(), value);
+      CheckBytesOn(a, check, out.ptr(), out.size(), value);
     }
     a.Sync();
-    t.Equal(look->looks.load(), kRounds, "functions that ran");
-    t.Equal(look->wrong.load(), 0, "functions that saw stale data");
+    t.Equal(check->runs.load(), kRounds, "functions that ran");
+    t.Equal(check->wrong.load(), 0, "functions that saw stale data");
   });
 }
 
@@ -292,16 +293,16 @@ void SeesJoinedWork(Test& t) {
     const HostBlock out(t, t.device(), kSize);
     const RawStream a(t, t.device()), b(t, t.device());
     const RawEvent e(t, t.device());
-    const auto look = std::make_shared<Look>();
+    const auto check = std::make_shared<ByteCheck>();
     b.Delay(50'000);
     b.Fill(x.ptr(), 7, x.size());
     b.Copy(out.ptr(), x.ptr(), out.size(), DEVRT_COPY_D2H);
     e.Record(b);
     a.Wait(e);
-    LookAt(a, look, out.ptr(), out.size(), 7);
+    CheckBytesOn(a, check, out.ptr(), out.size(), 7);
     a.Sync();
-    t.Equal(look->looks.load(), 1, "functions that ran");
-    t.Equal(look->wrong.load(), 0, "functions that missed joined work");
+    t.Equal(check->runs.load(), 1, "functions that ran");
+    t.Equal(check->wrong.load(), 0, "functions that missed joined work");
   });
 }
 

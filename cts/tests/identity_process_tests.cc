@@ -34,7 +34,7 @@ struct Question {
 };
 
 // Runs the calls in a child, which exits with the number of the wrong one.
-void AskInChild(Test& t, const std::vector<Question>& questions) {
+void ExpectRefusedInChild(Test& t, const std::vector<Question>& questions) {
   const pid_t child = fork();
   t.Require(child >= 0, "a process can be forked");
   if (child == 0) {
@@ -66,7 +66,7 @@ void ChildrenAreRefused(Test& t) {
   t.Ok(stream.Synchronize(), "synchronise");
   const DeviceBlock x(t, t.device(), kSize);
   void* const block = t.Require(Allocate(device, kSize), "allocation");
-  AskInChild(
+  ExpectRefusedInChild(
       t,
       {
           {"GetBackend", [&] { return GetBackend(backend.name()).status(); }},
@@ -125,7 +125,7 @@ void ChildrenMoveNothing(Test& t) {
   if (pinned != nullptr) {
     questions.push_back({"FreeHost", [&] { return FreeHost(pinned); }});
   }
-  AskInChild(t, questions);
+  ExpectRefusedInChild(t, questions);
   if (pinned != nullptr) t.Ok(FreeHost(pinned), "free of pinned memory");
 }
 
@@ -136,7 +136,7 @@ void ChildrenSwitchNothing(Test& t) {
   const Event event = t.Require(Event::Create(device), "event");
   t.Ok(event.Record(stream), "record");
   t.Ok(stream.Synchronize(), "synchronise");
-  AskInChild(
+  ExpectRefusedInChild(
       t,
       {
           {"LaunchHostFunc",
@@ -301,13 +301,13 @@ void UncaughtException(Test& t) {
 }
 
 // A static or thread-local object that calls devrt in its destructor.
-class AsksAtTheEnd {
+class QueriesAtTheEnd {
  public:
-  AsksAtTheEnd(Test& t, int* answered)
+  QueriesAtTheEnd(Test& t, int* answered)
       : t_(t), answered_(answered), name_(t.cpp_device().name()) {}
-  AsksAtTheEnd(const AsksAtTheEnd&) = delete;
-  AsksAtTheEnd& operator=(const AsksAtTheEnd&) = delete;
-  ~AsksAtTheEnd() {
+  QueriesAtTheEnd(const QueriesAtTheEnd&) = delete;
+  QueriesAtTheEnd& operator=(const QueriesAtTheEnd&) = delete;
+  ~QueriesAtTheEnd() {
     const Device device = t_.cpp_device();
     const auto properties = device.Properties();
     const absl::Status health = device.Health();
@@ -329,7 +329,7 @@ class AsksAtTheEnd {
   const std::string name_;
 };
 
-void AskedAtTheEnd(Test& t) {
+void QueriesAtTheEndWork(Test& t) {
   LeaveBehind(t);
   static Test* ending;
   static int answered = 0;
@@ -339,10 +339,10 @@ void AskedAtTheEnd(Test& t) {
     ending->Equal(answered, 2, "objects that were answered at the end");
     if (ending->failures() > 0) _exit(1);
   });
-  static std::optional<AsksAtTheEnd> asks;
-  asks.emplace(t, &answered);
-  thread_local std::optional<AsksAtTheEnd> asks_for_the_thread;
-  asks_for_the_thread.emplace(t, &answered);
+  static std::optional<QueriesAtTheEnd> of_the_program;
+  of_the_program.emplace(t, &answered);
+  thread_local std::optional<QueriesAtTheEnd> of_the_thread;
+  of_the_thread.emplace(t, &answered);
   std::exit(t.failures() == 0 ? 0 : 1);
 }
 
@@ -405,7 +405,7 @@ constexpr TestCase kTests[] = {
     {"identity.asked_at_the_end", "C106",
      "Static objects and thread-local ones may ask devrt while the process "
      "ends, and are answered.",
-     &AskedAtTheEnd, 0, kEndsProcess},
+     &QueriesAtTheEndWork, 0, kEndsProcess},
 };
 
 }  // namespace

@@ -235,7 +235,7 @@ struct Piece {
 };
 
 // Allocates blocks of `size` until the memory is full.
-std::vector<Piece> TakeAll(Test& t, uint64_t size) {
+std::vector<Piece> AllocateAll(Test& t, uint64_t size) {
   std::vector<Piece> pieces;
   Result result;
   for (int i = 0; i < 5000; ++i) {
@@ -248,7 +248,7 @@ std::vector<Piece> TakeAll(Test& t, uint64_t size) {
   return pieces;
 }
 
-void Give(Test& t, const Piece& piece) {
+void Free(Test& t, const Piece& piece) {
   t.Require(t.machine().Call<&Ops::dealloc>(t.device(), piece.ptr, piece.size),
             "deallocation");
 }
@@ -265,14 +265,14 @@ void FillAndLeave(Test& t) {
   const uint64_t size = FreeBytes(t) / 200;
   size_t first = 0;
   for (int round = 0; round < 3; ++round) {
-    std::vector<Piece> pieces = TakeAll(t, size);
+    std::vector<Piece> pieces = AllocateAll(t, size);
     t.Expect(pieces.size() >= 150,
              absl::StrCat("most of the free memory can be allocated, not ",
                           pieces.size(), " of 200 parts"));
     if (round == 0) first = pieces.size();
     t.Equal(pieces.size(), first, "blocks until the device is full");
     std::shuffle(pieces.begin(), pieces.end(), t.random());
-    for (const Piece& piece : pieces) Give(t, piece);
+    for (const Piece& piece : pieces) Free(t, piece);
   }
   census.ExpectUnchanged("three times a full device");
 }
@@ -280,23 +280,23 @@ void FillAndLeave(Test& t) {
 void Fragmented(Test& t) {
   const Census census(t);
   const uint64_t size = FreeBytes(t) / 200;
-  std::vector<Piece> pieces = TakeAll(t, size);
+  std::vector<Piece> pieces = AllocateAll(t, size);
   std::vector<Piece> kept;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    i % 2 == 0 ? Give(t, pieces[i]) : kept.push_back(pieces[i]);
+    i % 2 == 0 ? Free(t, pieces[i]) : kept.push_back(pieces[i]);
   }
   // Holes of one size can hold blocks of that size again.
-  std::vector<Piece> again = TakeAll(t, size);
+  std::vector<Piece> again = AllocateAll(t, size);
   t.Expect(again.size() + 2 >= (pieces.size() + 1) / 2,
            "the holes of a fragmented device can be allocated again");
-  for (const Piece& piece : again) Give(t, piece);
-  for (const Piece& piece : kept) Give(t, piece);
+  for (const Piece& piece : again) Free(t, piece);
+  for (const Piece& piece : kept) Free(t, piece);
   // Then all of the memory is in one piece again.
   void* large = nullptr;
   const uint64_t half = FreeBytes(t) / 2;
   t.Ok(t.machine().Call<&Ops::alloc>(t.device(), half, uint64_t{0}, &large),
        "half of the free memory in one block, when all is free again");
-  if (large != nullptr) Give(t, {large, half});
+  if (large != nullptr) Free(t, {large, half});
   census.ExpectUnchanged("a fragmented device");
 }
 
@@ -308,7 +308,7 @@ void RandomTraffic(Test& t) {
   for (int i = 0; i < 3000; ++i) {
     if (live.size() > 60 || (t.random()() % 2 == 0 && !live.empty())) {
       std::swap(live[t.random()() % live.size()], live.back());
-      Give(t, live.back());
+      Free(t, live.back());
       live.pop_back();
       continue;
     }
@@ -324,7 +324,7 @@ void RandomTraffic(Test& t) {
     }
     live.push_back(piece);
   }
-  for (const Piece& piece : live) Give(t, piece);
+  for (const Piece& piece : live) Free(t, piece);
   census.ExpectUnchanged("3,000 allocations and frees");
   t.Expect(FreeBytes(t) >= before - before / 50, "free memory comes back");
 }

@@ -20,7 +20,7 @@ namespace {
 using Ops = devrt_ops_v0;
 using Props = devrt_device_props_v0;
 
-Props Ask(Test& t, uint32_t device) {
+Props GetProps(Test& t, uint32_t device) {
   Props props = {};
   props.struct_size = sizeof props;
   t.Require(t.machine().Call<&Ops::device_props>(device, &props),
@@ -55,7 +55,7 @@ void ValuesArePossible(Test& t) {
     t.Expect(value <= 1, absl::StrCat(what, " is 0 or 1, not ", value));
   };
   for (const uint32_t device : t.devices()) {
-    const Props p = Ask(t, device);
+    const Props p = GetProps(t, device);
     t.Equal(p.ordinal, device, "ordinal");
     t.Expect(p.overhead_bytes <= p.total_memory,
              "overhead_bytes is part of total_memory");
@@ -85,7 +85,7 @@ void ValuesArePossible(Test& t) {
 
 void PriorityRange(Test& t) {
   for (const uint32_t device : t.devices()) {
-    const Props p = Ask(t, device);
+    const Props p = GetProps(t, device);
     t.Expect(p.priority_greatest <= p.priority_least,
              absl::StrCat("the greatest priority is the smallest number: [",
                           p.priority_greatest, ", ", p.priority_least, "]"));
@@ -99,7 +99,7 @@ void PriorityRange(Test& t) {
 void DevicesDiffer(Test& t) {
   std::set<std::vector<uint8_t>> seen;
   for (const uint32_t device : t.devices()) {
-    const Props p = Ask(t, device);
+    const Props p = GetProps(t, device);
     const std::vector<uint8_t> uuid(std::begin(p.uuid), std::end(p.uuid));
     t.Expect(std::any_of(uuid.begin(), uuid.end(),
                          [](uint8_t byte) { return byte != 0; }),
@@ -113,7 +113,7 @@ void CallersOfEverySize(Test& t) {
   constexpr size_t kRoom = sizeof(Props) + 64;
   constexpr unsigned char kMark = 0xa5;
   for (const uint32_t device : t.devices()) {
-    const Props whole = Ask(t, device);
+    const Props whole = GetProps(t, device);
     for (uint32_t size = sizeof(uint32_t); size <= kRoom;
          size += sizeof(uint32_t)) {
       alignas(Props) unsigned char bytes[kRoom + 8];
@@ -146,7 +146,7 @@ void PropertiesStay(Test& t) {
   }
   const auto compare = [&](const char* when) {
     for (size_t i = 0; i < first.size(); ++i) {
-      const Props now = Ask(t, t.device(i));
+      const Props now = GetProps(t, t.device(i));
       t.Require(std::memcmp(&now, &first[i], sizeof now) == 0,
                 absl::StrCat("the properties of device ", t.device(i),
                              " are as at first after ", when));
@@ -171,7 +171,7 @@ struct Memory {
   uint64_t free = 0, total = 0;
 };
 
-Memory AskMemory(Test& t, uint32_t device) {
+Memory GetMemory(Test& t, uint32_t device) {
   Memory memory;
   t.Require(
       t.machine().Call<&Ops::mem_info>(device, &memory.free, &memory.total),
@@ -183,7 +183,7 @@ void MemoryIsPossible(Test& t) {
   for (const uint32_t device : t.devices()) {
     const uint64_t total = t.machine().props(device).total_memory;
     CallEverything(t, device, [&](const char* call) {
-      const Memory memory = AskMemory(t, device);
+      const Memory memory = GetMemory(t, device);
       t.Require(memory.free <= memory.total,
                 absl::StrCat("not more is free than there is after ", call,
                              ": ", memory.free, " of ", memory.total));
@@ -219,12 +219,12 @@ class Block {
 std::string HowMemoryFollows(Test& t, uint32_t device, uint64_t size) {
   constexpr int kBlocks = 3;
   std::string why;
-  uint64_t last = AskMemory(t, device).free;
+  uint64_t last = GetMemory(t, device).free;
   {
     std::list<Block> blocks;
     for (int k = 0; k < kBlocks; ++k) {
       blocks.emplace_back(t, device, size);
-      const uint64_t now = AskMemory(t, device).free;
+      const uint64_t now = GetMemory(t, device).free;
       if (now > last || last - now < size / 2) {
         why = absl::StrCat("an allocation of ", size, " bytes took ",
                            static_cast<int64_t>(last - now));
@@ -232,7 +232,7 @@ std::string HowMemoryFollows(Test& t, uint32_t device, uint64_t size) {
       last = now;
     }
   }
-  const uint64_t after = AskMemory(t, device).free;
+  const uint64_t after = GetMemory(t, device).free;
   if (after < last + kBlocks * size / 2) {
     why = absl::StrCat("after freeing ", kBlocks * size, " bytes ", after,
                        " are free, ", last, " were before");
@@ -245,7 +245,7 @@ void MemoryFollowsAllocations(Test& t) {
   constexpr int kTries = 5;
   for (const uint32_t device : t.devices()) {
     const uint64_t size =
-        std::min<uint64_t>(64 << 20, AskMemory(t, device).free / 8);
+        std::min<uint64_t>(64 << 20, GetMemory(t, device).free / 8);
     if (size == 0) t.Skip("the device has no free memory");
     std::string why = "?";
     for (int i = 0; i < kTries && !why.empty(); ++i) {

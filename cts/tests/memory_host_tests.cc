@@ -158,7 +158,7 @@ void RegistrationThroughCore(Test& t) {
          "the end of a registration, once more");
 }
 
-devrt_pointer_info_v0 Look(Test& t, const void* ptr) {
+devrt_pointer_info_v0 InfoOf(Test& t, const void* ptr) {
   devrt_pointer_info_v0 info = {};
   info.struct_size = sizeof info;
   info.kind = 99;
@@ -169,9 +169,9 @@ devrt_pointer_info_v0 Look(Test& t, const void* ptr) {
 
 void ExpectBlock(Test& t, const uint8_t* base, uint64_t size, uint32_t kind,
                  uint32_t device, const char* what) {
-  const uint64_t id = Look(t, base).allocation_id;
+  const uint64_t id = InfoOf(t, base).allocation_id;
   for (const uint64_t offset : {uint64_t{0}, size / 3, size / 2, size - 1}) {
-    const devrt_pointer_info_v0 info = Look(t, base + offset);
+    const devrt_pointer_info_v0 info = InfoOf(t, base + offset);
     const std::string where = absl::StrCat(offset, " bytes into ", what);
     t.Equal(info.kind, kind, where + ", kind");
     t.Equal(info.device, static_cast<int32_t>(device), where + ", device");
@@ -185,7 +185,7 @@ void ExpectBlock(Test& t, const uint8_t* base, uint64_t size, uint32_t kind,
 }
 
 void ExpectNone(Test& t, const void* ptr, const std::string& what) {
-  const devrt_pointer_info_v0 info = Look(t, ptr);
+  const devrt_pointer_info_v0 info = InfoOf(t, ptr);
   t.Equal(info.kind, DEVRT_POINTER_UNREGISTERED, what + ", kind");
   t.Equal(info.device, -1, what + ", device");
   t.Expect(info.base == nullptr, what + ", base is NULL");
@@ -226,7 +226,7 @@ void PointersOfRegistered(Test& t) {
   ExpectNone(t, pages.at(kPage), "memory that is not registered yet");
   t.Require(Register(t, pages.at(kPage), 2 * kPage), "registration");
   for (const uint64_t offset : {kPage, kPage + 1, 3 * kPage - 1}) {
-    t.Equal(Look(t, pages.at(offset)).kind, DEVRT_POINTER_PINNED,
+    t.Equal(InfoOf(t, pages.at(offset)).kind, DEVRT_POINTER_PINNED,
             "registered memory, kind");
   }
   ExpectNone(t, pages.at(kPage - 1), "the byte before registered memory");
@@ -239,7 +239,7 @@ void IdsAreFresh(Test& t) {
   std::set<uint64_t> ids;
   for (int i = 0; i < 50; ++i) {
     const DeviceBlock block(t, t.device(), 3000);
-    const uint64_t id = Look(t, block.ptr()).allocation_id;
+    const uint64_t id = InfoOf(t, block.ptr()).allocation_id;
     if (id == 0) t.Skip("the backend gives no allocation ids");
     t.Expect(ids.insert(id).second, "an allocation id is never reused");
   }
@@ -253,7 +253,7 @@ void PinnedNamesItsDevice(Test& t) {
   t.Require(m.Call<&Ops::context_enter>(current, &before), "context_enter");
   {
     const HostBlock host(t, other, 3000);
-    const devrt_pointer_info_v0 info = Look(t, host.ptr());
+    const devrt_pointer_info_v0 info = InfoOf(t, host.ptr());
     t.Equal(info.kind, DEVRT_POINTER_PINNED, "pinned memory, kind");
     t.Equal(info.device, static_cast<int32_t>(other),
             "pinned memory, the device that it was asked of");

@@ -113,7 +113,7 @@ void OutOfMemoryIsLocal(Test& t) {
 }
 
 // Fills the device with equal blocks, up to the size of its memory.
-std::vector<void*> TakeAll(Test& t, uint32_t device, uint64_t size) {
+std::vector<void*> AllocateAll(Test& t, uint32_t device, uint64_t size) {
   std::vector<void*> blocks;
   const uint64_t most = InfoOf(t, device).total / size + 1;
   while (blocks.size() <= most) {
@@ -134,7 +134,7 @@ std::vector<void*> TakeAll(Test& t, uint32_t device, uint64_t size) {
 void FullDevice(Test& t) {
   const uint32_t device = t.device();
   const uint64_t size = InfoOf(t, device).free / 7;
-  const std::vector<void*> blocks = TakeAll(t, device, size);
+  const std::vector<void*> blocks = AllocateAll(t, device, size);
   t.Expect(blocks.size() >= 4, "most of the free memory can be allocated");
   const Figures full = InfoOf(t, device);
   for (int i = 0; i < 3; ++i) RefusedAsTooLarge(t, device, size);

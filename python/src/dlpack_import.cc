@@ -373,7 +373,7 @@ PyObject* RefuseDevice(PyObject* x, DLDevice named) {
 PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   DLDevice named;
   KeepCurrent keep;
-  if (!AskDevice(x, &named)) return nullptr;
+  if (!GetDLPackDevice(x, &named)) return nullptr;
   keep.Restore();
   if (!IsStreamOrdered(named) && !IsHostMemory(named)) {
     return RefuseDevice(x, named);
@@ -394,7 +394,7 @@ PyObject* ImportByMethods(PyObject* x, DLPackImport how) {
   }
   bool passed = false;
   const Ref capsule(
-      AskCapsule(x, chosen.number.get(), how.copy == false, &passed));
+      GetDLPackCapsule(x, chosen.number.get(), how.copy == false, &passed));
   if (!capsule) return nullptr;
   keep.RestoreStreams();
   absl::Status status = CompleteOrder(chosen, passed);

@@ -14,7 +14,7 @@
 namespace devrt::python {
 namespace {
 
-// Interned names of what is passed and asked for.
+// Interned names of attributes, methods and keywords.
 struct Names {
   PyObject* dlpack;
   PyObject* dlpack_device;
@@ -91,7 +91,7 @@ bool IsTorch(const DLPackExchangeAPI* api) {
   return is_torch;
 }
 
-ProducerType Look(PyTypeObject* type) {
+ProducerType Inspect(PyTypeObject* type) {
   const Names& names = Known();
   PyObject* capsule = nullptr;
   const DLPackExchangeAPI* const api = FindExchangeApi(type, &capsule);
@@ -150,8 +150,8 @@ struct KnownType {
   ProducerType has;
 };
 
-__attribute__((noinline)) void LookAgain(PyTypeObject* type, KnownType* known) {
-  known->has = Look(type);
+__attribute__((noinline)) void Refresh(PyTypeObject* type, KnownType* known) {
+  known->has = Inspect(type);
   known->type = type;
   known->version = VersionOf(type);  // the lookup has assigned one
 }
@@ -207,21 +207,22 @@ bool ReadNumber(PyObject* object, int32_t* value) {
 }
 
 // Calls __dlpack__ in one form.  The values are in the order of `keywords`.
-PyObject* Ask(PyObject* x, PyObject* a, PyObject* b, PyObject* c,
-              PyObject* keywords) {
+PyObject* CallDLPack(PyObject* x, PyObject* a, PyObject* b, PyObject* c,
+                     PyObject* keywords) {
   PyObject* args[] = {x, a, b, c};
   return PyObject_VectorcallMethod(Known().dlpack, args, 1, keywords);
 }
 
 // Calls __dlpack__ in its newest form.
-PyObject* AskNewest(PyObject* x, PyObject* stream, bool never_copy) {
+PyObject* CallNewestDLPack(PyObject* x, PyObject* stream, bool never_copy) {
   const Names& names = Known();
   if (stream != nullptr) {
-    return Ask(x, stream, names.version, Py_False,
-               never_copy ? names.stream_version_copy : names.stream_version);
+    return CallDLPack(
+        x, stream, names.version, Py_False,
+        never_copy ? names.stream_version_copy : names.stream_version);
   }
-  return Ask(x, names.version, Py_False, nullptr,
-             never_copy ? names.version_copy : names.version_only);
+  return CallDLPack(x, names.version, Py_False, nullptr,
+                    never_copy ? names.version_copy : names.version_only);
 }
 
 // Returns true if the exception's class is as general as RuntimeError.  Derived
@@ -323,7 +324,7 @@ const ProducerType& ProducerTypeOf(PyTypeObject* type) {
   const unsigned version = VersionOf(type);
   if (__builtin_expect(
           entry.type != type || entry.version != version || version == 0, 0)) {
-    LookAgain(type, &entry);
+    Refresh(type, &entry);
   }
   return entry.has;
 }
@@ -370,7 +371,7 @@ void RaiseAsBufferError(PyObject* x) {
                line.get(), remedy.get());
 }
 
-bool AskDevice(PyObject* x, DLDevice* device) {
+bool GetDLPackDevice(PyObject* x, DLDevice* device) {
   const Ref answer(PyObject_CallMethodNoArgs(x, Known().dlpack_device));
   if (!answer) {
     ImproveException(x);
@@ -392,16 +393,16 @@ bool AskDevice(PyObject* x, DLDevice* device) {
   return true;
 }
 
-PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
-                     bool* passed) {
+PyObject* GetDLPackCapsule(PyObject* x, PyObject* stream, bool never_copy,
+                           bool* passed) {
   *passed = stream != nullptr;
-  PyObject* answer = AskNewest(x, stream, never_copy);
+  PyObject* answer = CallNewestDLPack(x, stream, never_copy);
   if (answer == nullptr && stream != nullptr && IsOldProtocol()) {
-    answer = Ask(x, stream, nullptr, nullptr, Known().stream_only);
+    answer = CallDLPack(x, stream, nullptr, nullptr, Known().stream_only);
   }
   if (answer == nullptr && IsOldProtocol()) {
     *passed = false;
-    answer = Ask(x, nullptr, nullptr, nullptr, nullptr);
+    answer = CallDLPack(x, nullptr, nullptr, nullptr, nullptr);
   }
   if (answer == nullptr) {
     ImproveException(x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks objects of other libraries for DLPack.  The functions need the GIL.
+// Gets DLPack tensors from objects of other libraries.  The functions need the
+// GIL.
 
 #ifndef DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
 #define DEVRT_PYTHON_SRC_DLPACK_PRODUCER_H_
@@ -20,7 +21,7 @@ inline bool IsStreamOrdered(DLDevice device) {
          device.device_type == kDLCUDAManaged;
 }
 
-// What a type offers for the import of its objects.  All are borrowed from the
+// The parts of a type for the import of its objects.  All are borrowed from the
 // type, or null.
 struct ProducerType {
   const DLPackExchangeAPI* api;  // of a version that devrt can use
@@ -43,7 +44,7 @@ const ProducerType& ProducerTypeOf(PyTypeObject* type);
 // for it.
 bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype);
 
-// Replaces the exception that a library raised when it was asked for its memory
+// Replaces the exception that a library raised when devrt requested its memory
 // by a BufferError with the first line of its text.  Only for a class as
 // general as RuntimeError.  PyTorch's texts go on with frames of its C++ stack.
 // For tensors that are sparse, quantized or without memory the text gets a
@@ -52,13 +53,13 @@ bool CheckShareable(PyObject* x, std::optional<DLDataType> dtype);
 void RaiseAsBufferError(PyObject* x);
 
 // Calls x.__dlpack_device__().  Returns false with an exception set on failure.
-bool AskDevice(PyObject* x, DLDevice* device);
+bool GetDLPackDevice(PyObject* x, DLDevice* device);
 
 // Calls x.__dlpack__() in the newest form that the method takes.  `stream` null
 // passes none. *passed is set to true if the method took the stream.  Returns a
 // new reference to a capsule, or null with an exception set.
-PyObject* AskCapsule(PyObject* x, PyObject* stream, bool never_copy,
-                     bool* passed);
+PyObject* GetDLPackCapsule(PyObject* x, PyObject* stream, bool never_copy,
+                           bool* passed);
 
 // Returns true for numpy.ndarray and its subclasses, which refuse every stream.
 bool IsNumpy(PyObject* x);

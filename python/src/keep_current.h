@@ -4,7 +4,7 @@
 // active backend, while code of other libraries runs (E6).
 //
 //   KeepCurrent keep;
-//   Ask(producer);   // Python code, which may leave other ones current
+//   Call(producer);  // Python code, which may leave other ones current
 //   keep.Restore();  // before devrt goes on; else the end of the scope does it
 //
 // It saves every opened backend, and changes nothing if nothing was changed, so

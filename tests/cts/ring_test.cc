@@ -30,7 +30,7 @@ TEST(CallRing, KeepsTheLastLinesInOrder) {
   const auto ring = std::make_unique<CallRing>();
   EXPECT_TRUE(ring->Lines().empty());
   for (uint64_t i = 1; i <= CallRing::kLines + 10; ++i) {
-    ASSERT_EQ(ring->Take(), i);
+    ASSERT_EQ(ring->ReserveLine(), i);
     ring->Write(i, Text(i, 'a').bytes);
   }
   const std::vector<std::string> lines = ring->Lines();
@@ -43,10 +43,10 @@ TEST(CallRing, KeepsTheLastLinesInOrder) {
 
 TEST(CallRing, OldLineDoesNotOverwriteANewLine) {
   const auto ring = std::make_unique<CallRing>();
-  const uint64_t slow = ring->Take();  // a call that takes long
+  const uint64_t slow = ring->ReserveLine();  // a call that takes long
   ring->Write(slow, Text(slow, 'a').bytes);
   for (uint64_t i = 0; i < CallRing::kLines; ++i) {
-    const uint64_t number = ring->Take();
+    const uint64_t number = ring->ReserveLine();
     ring->Write(number, Text(number, 'b').bytes);
   }
   ring->Write(slow, Text(slow, 'c').bytes);
@@ -55,8 +55,8 @@ TEST(CallRing, OldLineDoesNotOverwriteANewLine) {
 
 TEST(CallRing, ALineThatWasNotWrittenIsLeftOut) {
   const auto ring = std::make_unique<CallRing>();
-  ring->Take();
-  const uint64_t second = ring->Take();
+  ring->ReserveLine();
+  const uint64_t second = ring->ReserveLine();
   ring->Write(second, Text(second, 'a').bytes);
   EXPECT_EQ(ring->Lines(), std::vector<std::string>{Text(2, 'a').bytes});
 }
@@ -64,7 +64,7 @@ TEST(CallRing, ALineThatWasNotWrittenIsLeftOut) {
 TEST(CallRing, RepeatedCallsTakeOneLine) {
   const auto ring = std::make_unique<CallRing>();
   const auto call = [&](const char* text) {
-    const uint64_t number = ring->Take();
+    const uint64_t number = ring->ReserveLine();
     ring->Write(number, Text(number, '?').bytes);
     char bytes[CallRing::kWidth] = {};
     std::strncpy(bytes, text, sizeof bytes - 1);
@@ -82,10 +82,10 @@ TEST(CallRing, RepeatedCallsTakeOneLine) {
 TEST(CallRing, RepeatsAcrossAnotherCallAreSeparateLines) {
   const auto ring = std::make_unique<CallRing>();
   const Text text(1, 'a');
-  const uint64_t first = ring->Take();
+  const uint64_t first = ring->ReserveLine();
   ring->Finish(first, text.bytes);
-  const uint64_t second = ring->Take();
-  ring->Take();  // another thread's call, which has not returned
+  const uint64_t second = ring->ReserveLine();
+  ring->ReserveLine();  // another thread's call, which has not returned
   ring->Finish(second, text.bytes);
   EXPECT_EQ(ring->Lines(), (std::vector<std::string>{text.bytes, text.bytes}));
 }
@@ -98,7 +98,7 @@ TEST(CallRing, LinesAreWholeUnderManyThreads) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&ring, t] {
       for (int i = 0; i < kCalls; ++i) {
-        const uint64_t number = ring->Take();
+        const uint64_t number = ring->ReserveLine();
         // As the recorder: before the call and after it.
         ring->Write(number, Text(number, '?').bytes);
         ring->Write(number, Text(number, static_cast<char>('a' + t)).bytes);
