@@ -19,7 +19,7 @@ import sys
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/mutants"))
+sys.path.insert(0, str(ROOT / "tests/mutation/planted"))
 import mutants  # noqa: E402
 
 SEMANTICS = ROOT / "docs/reference/semantics.md"

@@ -19,7 +19,7 @@ version = release = os.environ["DEVRT_SITE_VERSION"]
 
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx_copybutton"]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "*.md", "**/README.md", "tests/mutation/results.md"]
+include_patterns = ["docs/**", "*.md", "**/README.md", "tests/mutation/generated/results.md"]
 exclude_patterns = ["docs/site/**"]
 language = "en"
 smartquotes = False  # they turn the two dashes of a flag into one long dash

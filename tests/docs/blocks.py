@@ -59,7 +59,7 @@ def pages():
             path = str(place / file)
             if file.endswith(".md") and (
                     of_docs or place == pathlib.Path() or file == README
-                    or path == "tests/mutation/results.md"):
+                    or path == "tests/mutation/generated/results.md"):
                 found.append(path)
     return sorted(found)
 

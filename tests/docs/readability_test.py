@@ -88,7 +88,7 @@ def complaints_about_the_beginning(page, all_blocks):
 def pages_of_the_tree():
     """The pages of the site that are in the tree, without copies in build folders."""
     found = set((ROOT / "docs").rglob("*.md")) | set(ROOT.glob("*.md"))
-    found.add(ROOT / "tests/mutation/results.md")
+    found.add(ROOT / "tests/mutation/generated/results.md")
     for folder in ROOT.iterdir():
         if folder.is_dir() and not folder.name.startswith(
                 (".", "build", "subprojects", "venv")):

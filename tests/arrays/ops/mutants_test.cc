@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations that do not say what they read or write, and the programs that
-// show it.  tests/mutants/table/arrays_ops.py has the defects.
+// show it.  tests/mutation/planted/table/arrays_ops.py has the defects.
 
 #include <gtest/gtest.h>
 

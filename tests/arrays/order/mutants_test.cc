@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For each join of arrays/ a copy of it without that join, and the
-// programs that show it.  tests/mutants/table/arrays_order.py has both.
+// programs that show it.  Both are in
+// tests/mutation/planted/table/arrays_order.py.
 
 #include <string>
 

@@ -28,7 +28,7 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 BACKEND = pathlib.PurePosixPath("backends/mtia")
 ARRAYS = pathlib.PurePosixPath("arrays")
 ARRAY_TABLES = ("order", "ops")
@@ -50,7 +50,7 @@ def replaced(text, old, new, path):
   if count != 1:
     raise TableError(
         f"{path} holds the text to be replaced {count} times, not once; mend "
-        "the mutant in tests/mutants/table/. The text is:\n" + old)
+        "the mutant in tests/mutation/planted/table/. The text is:\n" + old)
   return text.replace(old, new)
 
 

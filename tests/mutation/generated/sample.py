@@ -16,7 +16,7 @@ import re
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+ROOT = HERE.parents[2]
 
 # A room: its folder, and what of it is sampled. Templates of kernels in headers
 # are compiled for the host by tests only.
