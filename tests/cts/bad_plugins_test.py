@@ -96,7 +96,7 @@ class Lies(SuiteTest):
         self.check_all("null_handles", "handle is not NULL")
 
     def test_handle_with_an_error(self):
-        """Nobody uses it."""
+        """No test uses the handle."""
         report = self.check_all("fails_with_handle", "event creation: INTERNAL: "
                                 "no, but there you are")
         for test in report.failures():

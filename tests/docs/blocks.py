@@ -125,7 +125,7 @@ class Tests:
         self.lines = {}
 
     def by_page_runner(self, block):
-        """Whether test_tutorial.py runs it, compiles it or compares it."""
+        """Returns true if test_tutorial.py runs, compiles or compares the block."""
         if block.page not in self.followed and block.page != README:
             return False
         if block.page not in self.lines:
@@ -135,13 +135,13 @@ class Tests:
         return block.line in self.lines[block.page]
 
     def by_follower(self, block):
-        """Whether tests/install follows the page, and this block of it."""
+        """Returns true if tests/install follows this block of the page."""
         return (block.page in follow_page.PAGES and " " not in block.info
                 and block.language in ("sh", "cpp", "text")
                 and (block.language != "cpp" or follow_page.FILE.match(block.text)))
 
     def by_snippet(self, block):
-        """Whether it is the output of the program that meson.build runs."""
+        """Returns true for the output of the program that meson.build runs."""
         if block.page not in self.snippets:
             return False
         text = (ROOT / block.page).read_text(encoding="utf-8")

@@ -178,7 +178,7 @@ class HipMachines(MachineTest):
     def test_runtime_that_never_comes_back(self):
         variables = self.variables(FAKE, "init=hang")
         self.check_left_out({"hip": HANGS}, variables)
-        # Who names the others does not wait for it.
+        # A program that names the other backends does not wait for HIP.
         if PROGRAM:
             others = ["mtia", "cuda"] if OTHERS else ["mtia"]
             self.run_program([PROGRAM, *others], **variables)

@@ -153,7 +153,7 @@ TEST_F(FreshEventsTest, EachStreamHasItsOwnRecords) {
   EXPECT_EQ(Record(), 2);
 }
 
-// Nobody asks for that other stream's record by itself.
+// A query of this stream does not cover the other stream's record.
 TEST_F(FreshEventsTest, RecordOnAnotherStreamIsQueriedToo) {
   Record();
   clock_ = std::make_shared<RecordClock>();

@@ -100,7 +100,7 @@ TEST_F(ArraysCapture, FinishedWorkIsQueriedAndDropped) {
     const StreamGuard on(other);
     ASSERT_OK(x.Fill(2));
   }
-  // Nobody tells devrt.
+  // devrt does not see this call.
   DRIVER_OK(DRIVER_CALL(cuStreamSynchronize)(native));
   const StreamGuard on(stream);
   Capture capture(stream);

@@ -234,7 +234,7 @@ class Contexts(unittest.TestCase):
 
     @in_thread
     def test_backends_nest_in_one_thread(self):
-        """The same program on each, inside guards of both."""
+        """One program runs on each device, inside guards of both backends."""
         with devrt.guard("cuda", self.devices[-1]), devrt.guard("mtia", 1), \
                 devrt.guard("cuda", 0), devrt.guard("mtia", 0):
             self.assertEqual(devrt.current("cuda"), 0)

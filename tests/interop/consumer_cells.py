@@ -174,7 +174,7 @@ def lifetime(name, place, code, how):
 
 
 def watch(name, place, how, array):
-  """Whether the producer's memory is released, or None: nobody can tell."""
+  """Returns a function that says whether the producer's memory was released, or None."""
   if hasattr(peer(name), "watch"):
     return peer(name).watch(array, place)
   if how == "dlpack" and name not in HOLDS_ITSELF:

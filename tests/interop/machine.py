@@ -35,7 +35,7 @@ def count(backend):
 
 
 def is_fake():
-  """Whether the driver is the one of tests/fakes."""
+  """Returns true if the driver is the fake one."""
   return count("cuda") > 0 and not hasattr(
       ctypes.CDLL("libcuda.so.1"), "cuMemAllocManaged")
 

@@ -110,7 +110,7 @@ def n4_inside():
 
 
 def n4_outside():
-  """The same with device 0 current: no error of the import, data readable."""
+  """With device 0 current, the import succeeds and the data are readable."""
   cuda = cuda_of()
   x = devrt.array(machine.values((64,)), device="cuda:1")
   a = cuda.as_cuda_array(x)

@@ -79,7 +79,8 @@ TEST_F(Quarantine, DestroyedStreamThatWaited) {
   }
 }
 
-// Nobody asked the stream before it went: the next wait that covers it says so.
+// No call had returned the failure before the stream was destroyed: the next
+// wait that covers the stream returns it.
 // C95
 TEST_F(Quarantine, FailureOfADestroyedStreamIsReturnedOnce) {
   for (const std::string config : kModes) {
@@ -226,8 +227,8 @@ TEST_F(Quarantine, LostDeviceReleasesBlockedThreads) {
   }
 }
 
-// Who learns of the error may give up its memory: copies that were under way
-// have ended, whichever call tells.
+// A program that gets the error may free its memory: copies in flight have
+// ended, whichever call returns the error.
 // C93
 TEST_F(Quarantine, NoCopyRunsOnAfterTheError) {
   constexpr size_t kBytes = size_t{64} << 20;

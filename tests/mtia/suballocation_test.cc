@@ -211,7 +211,7 @@ TEST_F(SuballocationTest, RangesJoinAndAreCut) {
   EXPECT_EQ(Synced().code, DEVRT_OK);
 }
 
-// Nobody pays who does not ask for it.
+// Programs without the setting do not pay for the extension.
 TEST_F(SuballocationTest, ExtensionIsOfferedOnlyIfConfigured) {
   const auto offered = [] {
     return ops().get_extension(self(), DEVRT_SUBALLOCATION_EXTENSION) !=

@@ -202,9 +202,8 @@ class Fairness : public Threads {
   }
 };
 
-// Who asks whether a complete stream is complete changes nothing, and yet
-// others that poll or yield go on meanwhile; each time in the same way, and in
-// a replay.
+// A query of a complete stream changes nothing, and yet other threads that poll
+// or yield go on. Each run and a replay do so in one way.
 TEST_F(Fairness, PollerOfACompleteStream) {
   const auto run = [](bool yields) {
     devrt_stream held = NewStream(), complete = NewStream();

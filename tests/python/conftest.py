@@ -42,8 +42,8 @@ former = {"test": None, "held": None}
 
 @pytest.fixture(autouse=True)
 def no_memory_left(request):
-    """Nor memory: a later test may count it, or start the machine afresh.  Looked
-    at by the next test, since pytest holds a test's fixtures to its end."""
+    """A test leaves no memory: a later test may count it, or start the machine afresh.
+    The next test checks it, since pytest holds a test's fixtures to its end."""
     test, before = former["test"], former["held"]
     if test is not None and held() != before:
         gc.collect()

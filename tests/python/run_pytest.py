@@ -17,7 +17,7 @@ def skip(why):
 
 
 class Outcome:
-    """Whether anything ran, or a file skipped itself."""
+    """Records if a test ran and if a file skipped itself."""
 
     def __init__(self):
         self.ran = False

@@ -47,7 +47,7 @@ def by_cuda_core(resource, pointer, stream):
     (by_rmm, lambda s: stubs.RmmStream(s.native_handle)),
     (by_cuda_core, lambda s: Handle(s.native_handle)), (by_cuda_core, lambda s: s)])
 def test_memory_goes_back_in_the_order_of_a_stream(cuda_core, give_back, kind):
-    """Nobody has it before that stream's work is done."""
+    """The block is not reused before that stream's work is done."""
     home, last, gate = devrt.Stream("mtia:0"), devrt.Stream("mtia:0"), Flag("mtia:0")
     pointer = interop.caching_allocator_alloc(512, "mtia:0", home)
     gate.wait_on(last)

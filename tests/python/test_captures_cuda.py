@@ -55,7 +55,7 @@ def idle(stream, **how):
 
 
 def in_use(stream, **how):
-    """The same, but the stream still works on it."""
+    """Returns an array that the stream still works on."""
     x = idle(stream, **how)
     devrt._core._spin(50_000_000, stream)
     x.record_use(stream)

@@ -24,7 +24,7 @@ def x():
 
 
 def unknown(x):
-    """The same memory, whose uses devrt does not connect with x."""
+    """Returns an array on x's memory whose uses devrt does not connect with x."""
     return devrt.from_pointer(x.ptr, x.shape, x.dtype, device=x.device, owner=x)
 
 
@@ -76,7 +76,7 @@ def pinned(x):
 
 @pytest.mark.parametrize("kind", [pinned, unknown], ids=["pinned", "borrowed"])
 def test_exchange_of_memory_without_a_home_stream(x, kind):
-    """Whose uses have streams all the same: both ways, by values."""
+    """Uses of such memory have streams, too: both ways, by values."""
     a, b = devrt.Stream("mtia:0"), devrt.Stream("mtia:0")
     y = kind(x)
     y.ready()

@@ -41,7 +41,7 @@ class ToolTest(unittest.TestCase):
         return self.run_program([TOOL, *arguments], expect, stdout, **variables)
 
     def start_tool(self, *arguments, **variables):
-        """The same, but does not wait for its end."""
+        """Starts the tool and does not wait for its end."""
         return self.start_program([TOOL, *arguments], **variables)
 
     def start_program(self, command, **variables):
@@ -62,7 +62,7 @@ class ToolTest(unittest.TestCase):
 
     def run_program(self, command, expect=SUCCESS, stdout=subprocess.PIPE,
                     **variables):
-        """The same for another program; any exit code if `expect` is None."""
+        """Runs another program; any exit code passes if `expect` is None."""
         result = subprocess.run(command, cwd=self.folder,
                                 env=self.environment(variables),
                                 text=True, stdout=stdout,

@@ -203,7 +203,7 @@ class TraceTest(ToolTest):
 
     @unittest.skipIf(DRIVER is None, "the backend for CUDA is not built")
     def test_a_question_is_no_operation(self):
-        """Whether a stream is capturing, which only some backends are asked."""
+        """devrt queries some backends whether a stream captures: that is no operation."""
         _, trace = self.trace(PROGRAM, "cached", "5", "cuda:0",
                               LD_LIBRARY_PATH=DRIVER)
         events = self.check(trace, one_clock=False)

@@ -38,7 +38,7 @@ def ranges():
 
 
 def defined(begin, end, step, name):
-    """Whether C defines the conversions of the first two values."""
+    """Returns true if C defines the conversions of the first two values."""
     if "int" not in name or all(isinstance(n, int) for n in (begin, step)):
         return True
     info = np.iinfo(name)

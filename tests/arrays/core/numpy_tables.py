@@ -75,7 +75,7 @@ def little_endian(value):
 
 
 def in_range(name, value):
-    """Whether NumPy defines float to integer for it."""
+    """Returns true if NumPy defines the conversion of the value to this dtype."""
     if not is_integer(name):
         return True
     info = np.iinfo(name)

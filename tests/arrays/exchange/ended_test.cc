@@ -82,7 +82,7 @@ TEST_F(Ended, AnExportKeepsTheNativeStream) {
   EXPECT_EQ(g_destroyed, 1);
 }
 
-// Nobody else has the handle of this one, and a Stream gets it again.
+// Only devrt has the handle of this stream, so the next Stream gets it.
 TEST_F(Ended, StreamsWithUnexposedHandlesAreReused) {
   const Array x = Filled(dev(), 1);
   std::optional<Stream> s = NewStream();

@@ -283,7 +283,8 @@ TEST_F(Import, PinnedMemoryComesAsHostMemory) {
   EXPECT_EQ(Must(FromDLPack(foreign.managed())).place(), Place::Host());
 }
 
-// Nobody is told a stream for it, so that the host has none to wait for (E43).
+// An exporter names no stream for pinned memory, so the host waits for none
+// (E43).
 TEST_F(Import, PinnedMemoryHasOnlyNamedUses) {
   const AsHip hip;
   const Array own = Must(Array::Empty({8}, kInt8, Place::Pinned(dev())));

@@ -136,7 +136,7 @@ TEST_F(CapturedMemory, StreamReusesItsMemoryWithinACapture) {
   EXPECT_FALSE(IsGivenAway(used_by_b, dev(), 4096));
   End(a);
   End(b);
-  // Nor by the stream's next capture.
+  // The stream's next capture does not reuse the memory.
   BeginBare(a);
   EXPECT_FALSE(IsGivenAway(number, dev(), 1));
   End(a);
@@ -165,7 +165,7 @@ TEST_F(CapturedMemory, NoMoreThanWasAskedForIsUsedAgain) {
   DestroyGraphs();
 }
 
-// Nor of a resource that was replaced since.
+// A capture does not reuse memory of a resource that was replaced since.
 TEST_F(CapturedMemory, OnlyTheChosenResourceServesAgain) {
   Stream a = NewStream();
   const StreamGuard on(a);

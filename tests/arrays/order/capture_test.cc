@@ -236,7 +236,7 @@ TEST_F(CapturesTest, KeptOwnersAreQueriedOutsideCaptures) {
   EXPECT_EQ(of_a.use_count(), 2);
   EXPECT_EQ(of_b.use_count(), 1);
   Expect(0, 0);
-  // Who goes on with it may have captured that.
+  // Another stream may have captured a use of the memory.
   End(a);
   for (int i = 0; i < 4; ++i) EXPECT_OK(plain.Fill(3));
   EXPECT_EQ(of_a.use_count(), 2);
@@ -259,7 +259,7 @@ TEST_F(CapturesTest, NoCheckpointIsRecordedInACapture) {
   }
   BeginBare(a);
   ASSERT_OK(FreeMemory(block));
-  // Nor is the stream asked for it.
+  // devrt does not query the capturing stream for the block.
   for (int i = 0; i < 4; ++i) {
     void* const next = Must(AllocateMemory(b, 4096));
     EXPECT_NE(next, block);

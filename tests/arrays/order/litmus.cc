@@ -170,7 +170,7 @@ class Programs : public ArraysTest {
     const Array y = Filled(dev(), 2);
     const Array memory = Filled(dev(), 1);
     PointerOptions options;
-    // Whoever lent it has other plans with it.
+    // The lender writes to the memory when it gets it back.
     options.owner = std::shared_ptr<void>(nullptr, [&](void*) {
       const std::vector<int32_t> other(64, 99);
       Must(sim().Poke(memory.data(), other.data(), memory.nbytes()));

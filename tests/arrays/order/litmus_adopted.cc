@@ -20,9 +20,9 @@ namespace {
 
 class Adopted : public OthersPrograms {
  public:
-  // Who keeps the native stream: devrt has the owner, and keeps that.
+  // kSome: devrt has an owner object that keeps the native stream alive.
   enum class Owner { kNone, kSome };
-  // Who takes the memory on `stream`, and says when he is through.
+  // Takes the memory for use on `stream`. The result ends the use.
   using Taken = std::function<void()>;
   using Take = Taken (*)(const Array& x, StreamRef stream);
 

@@ -319,7 +319,7 @@ class Exchanges : public OthersPrograms {
     Done();
     return IsAll(y, 0);
   }
-  // Nobody says where its consumer worked, but the export did.
+  // The export alone names the stream of the consumer's work.
   static bool OwnTensorComesAfterItsConsumer() {
     Stream a = NewStream();
     Stream b = NewStream();

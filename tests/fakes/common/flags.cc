@@ -93,7 +93,7 @@ void Open(bool inside) {
   for (const devrt_flag flag : open) {
     (void)engine::Probe<&devrt_probe_v0::flag_set>(flag, 1u);
   }
-  // Who still waits for a flag that is gone goes on.
+  // Waits for a destroyed flag end.
   for (const devrt_flag flag : gone) {
     (void)engine::Probe<&devrt_probe_v0::flag_destroy>(flag);
   }

@@ -102,8 +102,8 @@ const Api* Driver(hipError_t* error) {
 
 // ---- Devices ----------------------------------------------------------------
 
-// Whoever only asks how many there are starts nothing: CUDA's initialisation
-// begins threads, and the plugin's opening may begin none.
+// Counting devices must not initialise CUDA: that starts threads, and the
+// plugin's open function may start none.
 hipError_t CountDevices(int* count) {
   State& state = TheState();
   {

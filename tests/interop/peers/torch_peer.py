@@ -41,7 +41,7 @@ def has_versions():
 
 
 def has_dtype(name):
-  """Whether DLPack moves it here; bool not where fp8 is unknown."""
+  """Returns true if DLPack exchanges the dtype; for bool, where fp8 is known."""
   return hasattr(load(), "float8_e4m3fn" if name == "bool" else name)
 
 
@@ -75,7 +75,7 @@ def make(host, place):
 
 
 def watch(array, place):
-  """Whether the storage is gone, and where torch counts, its bytes."""
+  """Returns a function that says whether the storage and its bytes are released."""
   torch = load()
   from torch.multiprocessing.reductions import StorageWeakRef
   untyped = (array.untyped_storage() if hasattr(array, "untyped_storage")

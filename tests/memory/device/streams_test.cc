@@ -186,7 +186,8 @@ TEST_F(MemoryStreams, ABlockIsLentAndComesBack) {
   EXPECT_OK(FreeMemory(kept));
 }
 
-// Who borrows takes the long way each time: a small segment is cheaper.
+// A stream that borrows goes the slow way each time, so a small segment of its
+// own is cheaper.
 TEST_F(MemoryStreams, SmallBlocksAreLentWhereThereIsNoRoom) {
   Stream a = NewStream();
   Stream b = NewStream();

@@ -41,8 +41,8 @@ std::chrono::milliseconds Length() {
       seconds == nullptr ? 1500 : 1000 * std::atoi(seconds));
 }
 
-// Who holds what: each address once at a time.  In many parts: one lock would
-// order all calls of the threads, and hide their races.
+// The addresses that threads hold, each once at a time.  Many parts have a lock
+// each: a single lock would order all calls of the threads and hide races.
 class Holders {
  public:
   bool Take(void* pointer) {

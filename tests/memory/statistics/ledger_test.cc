@@ -154,7 +154,7 @@ TEST(LedgerTest, UnusedLeasePassesToAnotherPool) {
   EXPECT_EQ(ledger.Read().active.all.peak, 14);
 }
 
-// Somebody is at work in the other pool: it is not waited for.
+// The ledger does not wait for a pool that another thread works in.
 TEST(LedgerTest, ALenderAtWorkIsLeftAlone) {
   Ledger ledger;
   TestShard a, b;

@@ -277,8 +277,9 @@ class Campaign:
         self.tree.replace(path, new)
 
     def is_same_code(self, mutant, objects, flag="-O2"):
-        """Whether the compiler makes the same of both: with -O2 the optimiser, with
-        -E the preprocessor, which is faster and sees what is not for the host."""
+        """Returns true if the compiler's output is equal for both: with -O2 that of the
+        optimiser, with -E that of the preprocessor, which is faster and sees code for
+        devices, too."""
         made = {}
         for side in ("old", "new"):
             if side == "new":

@@ -86,7 +86,7 @@ class Tree:
                               check=True, stdout=subprocess.PIPE).stdout
 
     def read_links(self):
-        """Who links what: `users` of an object or of an archive."""
+        """Reads the targets that link an object or an archive: its `users`."""
         self.users = collections.defaultdict(list)
         self.commands_of_links = {}
         target, made = None, re.compile(r"build (\S+)[^:]*: (\w+_LINKER) ([^|]*)")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the conformance suite catches one mutant, in the group it names.
+"""Tests that the conformance suite catches one mutant, in the group it names.
 
 usage: run.py DEVRT PLUGIN MUTANT                    the mutant is caught
        run.py DEVRT PLUGIN --group=GROUP[:CONFIG]    the plugin passes the group

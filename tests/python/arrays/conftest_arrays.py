@@ -10,7 +10,7 @@ NUMPY_DTYPES = [
 
 
 def same(array, expected):
-    """Whether shape, dtype and elements are equal."""
+    """Asserts that shape, dtype and elements are equal."""
     expected = np.asarray(expected)
     assert array.shape == expected.shape
     assert array.dtype == expected.dtype

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps what alive, threads, and the end of the interpreter
+"""Lifetimes of arrays and owners, threads, and the end of the interpreter
 (E22 to E27, E33 to E39)."""
 
 import gc

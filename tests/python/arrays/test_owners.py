@@ -347,7 +347,7 @@ def test_arrays_without_owners_are_not_tracked():
 
 
 def test_the_gil_is_released_for_shared_memory():
-    """Who else has the memory may end first: a view's end can be the last."""
+    """Other holders of the memory may end first, so a view's end can be the last."""
     x = devrt.zeros(8, device="mtia:0")
     interval = sys.getswitchinterval()
     asked, ran = threading.Lock(), []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose files are trusted, and how a path is followed to one.
+// The owners whose files devrt trusts, and the resolution of a path to a file.
 
 #include "runtime/loader/trust.h"
 

@@ -197,7 +197,7 @@ TEST_F(Destroyed, CallsOnADestroyedEventAreRefused) {
   EXPECT_THAT(s.Wait(e), refused);
   EXPECT_THAT(ElapsedMilliseconds(e, other), refused);
   EXPECT_THAT(ElapsedMilliseconds(other, e), refused);
-  // Nor do they reach whoever has the native event now.
+  // The calls do not reach the new owner of the native event.
   Event next = NewEvent(dev(), timing);
   Must(next.Record(s));
   EXPECT_THAT(e.Query(), refused);

@@ -149,7 +149,7 @@ TEST_F(StreamId, ThousandLiveStreamsHaveDistinctHandles) {
   EXPECT_EQ(natives.count(nullptr), 0u);
 }
 
-// Nor with streams that were used, destroyed and made anew.
+// Handles stay distinct if streams were used, destroyed and made anew.
 // C101
 TEST_F(StreamId, LiveHandlesAreDistinctAfterUseAndDestruction) {
   InEverySchedule([] {
@@ -175,8 +175,8 @@ TEST_F(StreamId, LiveHandlesAreDistinctAfterUseAndDestruction) {
   });
 }
 
-// Whoever was given the native handle may hold it still: devrt itself, as a
-// stream that it adopted, or another library.
+// An adopted stream of devrt or another library may still hold a native handle
+// that the program got.
 // C101
 TEST_F(StreamId, HandlesThatWereGivenAwayAreNotHandedOutAgain) {
   InEverySchedule([] {

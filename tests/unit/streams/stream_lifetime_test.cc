@@ -169,7 +169,7 @@ TEST_F(Recycler, BusyStreamsAreNotHandedOut) {
   });
 }
 
-// Nor one that waits for an event and holds no operation.
+// A stream that waits for an event and holds no operation is not reused.
 TEST_F(Recycler, StreamsWithAPendingWaitAreNotHandedOut) {
   InEverySchedule([] {
     Flag gate = NewFlag();
@@ -326,7 +326,7 @@ TEST_F(StreamLifetime, ReusedNativeHandleHasANewId) {
   EXPECT_TRUE(repeated) << "no native handle was used again";
 }
 
-// Nor are those that nobody used; what is not kept is destroyed.
+// devrt keeps a bounded number of unused streams and destroys the others.
 TEST_F(Recycler, UnusedStreamsAreNotKeptWithoutBound) {
   std::vector<Stream> streams;
   for (int i = 0; i < 300; ++i) streams.push_back(NewStream());

@@ -140,7 +140,7 @@ TEST_F(TimelineLooks, RecordInsideAnEventsLook) {
   }
 }
 
-// Nor does a wait know which of the two it had.
+// A wait does not know which of the two records it covered.
 TEST_F(TimelineLooks, RecordInsideAWait) {
   Stream s = NewStream(), other = NewStream(), taker = NewStream();
   Event e = NewEvent();
