@@ -283,7 +283,7 @@ class OpenAndExit(SuiteTest):
         for pid in pids.read_text().split():
             self.wait_for_end_of(pid)
 
-    def test_good_ones_end_well(self):
+    def test_good_plugins_end_well(self):
         report = self.run_cts(plugin("good"), *EVENTS)
         self.assertEqual(report.names("failed"), set())
 

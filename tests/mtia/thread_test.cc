@@ -340,7 +340,7 @@ TEST_F(Threads, AffinityIsRestored) {
 }
 
 // One core is for the baton: in threaded mode threads have all of theirs.
-TEST_F(Threads, ThreadedModePinsNobody) {
+TEST_F(Threads, ThreadedModePinsNoThread) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   Reset("mode=threaded");

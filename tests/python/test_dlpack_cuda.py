@@ -113,7 +113,7 @@ def test_managed_memory_is_ordered_on_its_own_device(managed, make):
 
 
 # E12
-def test_the_work_stream_of_managed_memory_is_the_current_one():
+def test_the_work_stream_of_managed_memory_is_the_current_stream():
     api = stubs.ExchangeApi.of(devrt.Array.__dlpack_c_exchange_api__)
     s = devrt.Stream("cuda:0")
     assert api.work_stream(13, 0) is None

@@ -161,7 +161,7 @@ def traced(tmp_path):
 
 
 @pytest.mark.parametrize("times", ["", "events"])
-def test_a_trace_has_what_ran_before_a_wait_that_asks(tmp_path, times):
+def test_a_trace_has_the_work_before_a_polling_wait(tmp_path, times):
     """Python's waits ask the driver again and again before they call its own."""
     env = {"DEVRT_MTIA": "mode=threaded"} if BACKEND == "mtia" else {}
     _, numbers, events = trace(tmp_path, DEVRT_TRACE_TIMES=times, **env)

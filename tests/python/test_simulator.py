@@ -266,7 +266,7 @@ def test_names_that_the_picture_cannot_have():
     del s
 
 
-def test_a_picture_without_operations_names_what_is_missing():
+def test_a_picture_without_operations_names_the_remedy():
     simulator.enable_timeline(False)
     simulator.reset()
     why = "no operations were kept: simulator.enable_timeline() starts that"

@@ -109,7 +109,7 @@ def test_equality_is_of_the_stream():
     assert devrt.Stream(stream_id=0, device_index=0, device_type=19) == default
 
 
-def test_rebuilding_what_there_is_not():
+def test_rebuilding_a_missing_stream_is_refused():
     s = devrt.Stream("mtia:1")
     with pytest.raises(ValueError, match="no stream of mtia:0"):
         devrt.Stream(stream_id=s.id, device_index=0, device_type=19)
@@ -270,7 +270,7 @@ def test_adopting_a_default_stream():
 
 
 @pytest.mark.parametrize("stream", [None, True, 1.5, "7", [], object()])
-def test_adopting_what_is_no_stream(stream):
+def test_adopting_other_objects_is_refused(stream):
     with pytest.raises(TypeError, match="__cuda_stream__"):
         devrt.Stream.from_external(stream, "mtia:0")
 
@@ -329,7 +329,7 @@ def test_protocol_that_is_no_method_or_raises():
         devrt.Stream.from_external(Protocol(KeyError("from the call")))
 
 
-def test_any_object_of_a_stream_keeps_it(two):
+def test_every_reference_keeps_the_stream_object(two):
     """The first one of them may end before the others."""
     s = devrt.Stream(two[0])
     again = devrt.Stream(stream_id=s.id, device_index=0, device_type=19)

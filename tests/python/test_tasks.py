@@ -87,7 +87,7 @@ def test_work_goes_to_the_tasks_stream(pair):
 
 
 @pytest.mark.parametrize("outside", [False, True], ids=["task", "thread"])
-def test_tasks_inherit_what_their_maker_has_entered(pair, outside):
+def test_tasks_inherit_the_contexts_of_their_creator(pair, outside):
     """From the task, or from the thread before there was a loop."""
     one = pair[1]
     s = devrt.Stream(one)

@@ -29,7 +29,7 @@ def test_imports_whose_last_use_is_pending(sim):
 @pytest.mark.parametrize("wait", [
     lambda device: device.synchronize(),
     lambda device: device.default_stream().synchronize()])
-def test_waits_let_go_of_what_they_waited_for(two, wait):
+def test_waits_release_the_owners_of_finished_work(two, wait):
     device = two[0]
     class Owner:
         pass

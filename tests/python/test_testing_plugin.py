@@ -67,7 +67,7 @@ def test_an_installed_package_may_also_be_named_by_a_conftest(
     result.assert_outcomes(passed=1)
 
 
-def test_without_adverse_schedules_it_passes(run_pytest):
+def test_a_race_passes_without_adverse_schedules(run_pytest):
     source = RACE.format(mark="runs=5, strategies='hw'").replace(
         "spin(0.01, b)", "spin(1, b)")
     run_pytest(source).assert_outcomes(passed=1)

@@ -48,7 +48,7 @@ def test_byte_offset_is_produced_as_0_and_consumed():
 
 
 @pytest.mark.parametrize("major", [0, 2, 3, 1 << 31])
-def test_a_foreign_major_is_refused_and_nothing_of_it_read(major):
+def test_a_foreign_major_is_refused_unread(major):
     forged = stubs.Forged(host(), major=major)
     forged.struct.tensor.ndim = 1 << 30  # another layout has something else there
     forged.struct.tensor.shape = None
@@ -162,7 +162,7 @@ def test_a_free_of_the_users_is_called_once_behind_all_uses():
         assert len(freed) == 1
 
 
-def test_the_struct_decides_where_it_says_something_else():
+def test_the_device_of_the_struct_wins():
     """torch's pinned tensors answer (3, 0) and export CPU memory."""
     forged = stubs.Forged(host())
     y = devrt.from_dlpack(stubs.Producer(forged.capsule, (3, 0)))

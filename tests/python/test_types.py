@@ -134,7 +134,7 @@ devrt.device("mtia:1").record()
 '''
 
 
-def test_a_program_that_uses_it(tmp_path):
+def test_types_of_a_program_are_checked(tmp_path):
     (tmp_path / "uses.py").write_text(USES)
     (tmp_path / "wrong.py").write_text(WRONG)
     done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
@@ -279,7 +279,7 @@ def test_numbers_without_numpy(tmp_path):
             assert "numpy" not in names and "ml_dtypes" not in names, stub
 
 
-def test_objects_of_a_device_name_it(two):
+def test_objects_name_their_device(two):
     assert repr(devrt.testing.Flag(two[1])) == "<devrt.testing.Flag of mtia:1>"
     context = devrt.ThreadContext.capture()
     assert repr(context).startswith("<devrt.ThreadContext of mtia:0")

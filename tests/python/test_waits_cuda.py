@@ -49,7 +49,7 @@ def test_ctrl_c_ends_a_wait_of_the_driver(run_program, wait):
     assert done.stdout == "interrupted True\n", done.stdout + done.stderr
 
 
-def test_what_such_a_call_raises_arrives():
+def test_a_waiting_call_raises_its_error():
     with pytest.raises(devrt.Error) as caught:
         devrt.unregister_host(4096, "cuda:0")
     assert caught.value.code == "NOT_FOUND"

@@ -98,7 +98,7 @@ class Bench(ToolTest):
         self.assert_wrong_usage(["bench", "memory", "--device=9"],
                                 "index value 9")
 
-    def test_no_such_backend(self):
+    def test_missing_backend(self):
         result = self.run_tool("bench", "memory", "--backend=acme",
                                expect=FAILURE)
         self.assertIn("acme", result.stderr)

@@ -61,7 +61,7 @@ class Help(ToolTest):
             text = self.run_tool(command, "--help").stdout
             self.assertEqual(flags_in_help(text), flags_in_document(command))
 
-    def test_says_what_the_document_says(self):
+    def test_help_agrees_with_the_document(self):
         document = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
         for summary in re.findall(r"^  (?:%s) +(.*)$" % "|".join(COMMANDS),
                                   self.run_tool("--help").stdout, re.M):

@@ -65,7 +65,7 @@ class Demo(ToolTest):
         self.assertIn('devrt demo: backend "thread_aborts" ended the process that '
                       "used it by signal 6", result.stderr)
 
-    def test_says_what_it_does(self):
+    def test_names_the_steps(self):
         text = self.run_tool("demo").stdout
         self.assert_narrow(text)
         for words in ["libdevrt_mtia.so", "mtia:0", "mtia:1", "copy in",
@@ -170,7 +170,7 @@ class OtherBackends(ToolTest):
         self.assertAlmostEqual(sum(o["bytes"] for o in marks),
                                report["bytes"] * 2 / 3, delta=100)
 
-    def test_says_what_stands_in(self):
+    def test_names_the_substitutes(self):
         text = self.run_tool("demo", "--size=1", "--backend=good",
                              DEVRT_PLUGINS=self.PLUGIN).stdout
         self.assert_narrow(text)
@@ -269,7 +269,7 @@ class Terminal(ToolTest):
         self.assertEqual(text.count("\x1b[30;"), text.count("\x1b[0m"))
         self.assert_narrow(re.sub("\x1b\\[[0-9;]*m", "", text))
 
-    def test_no_colour_where_it_is_not_wanted(self):
+    def test_no_color_and_dumb_terminals_get_no_colour(self):
         for variables in [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}]:
             self.assertNotIn("\x1b", self.run_in_terminal(**variables))
 
@@ -281,7 +281,7 @@ class Terminal(ToolTest):
             widest = max(map(len, timeline.splitlines()))
             self.assertGreater(widest, columns - 6)
 
-    def test_unicode_where_the_locale_has_it(self):
+    def test_unicode_in_a_unicode_locale(self):
         text = self.run_tool("demo", "--size=1").stdout
         self.assertIn("█", text)
         self.assertNotIn("\x1b", text)

@@ -97,7 +97,7 @@ class Kinds(ToolTest):
 
 class OpeningFails(ToolTest):
 
-    def test_the_file_does_not_show_it(self):
+    def test_the_file_does_not_tell_if_opening_works(self):
         """inspect does not say "would load" of a plugin that devrt list refuses."""
         path = plugin("missing_required")
         self.run_tool("list", expect=FAILURE, DEVRT_PLUGINS=path)

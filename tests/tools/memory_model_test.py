@@ -67,7 +67,7 @@ class Model(ToolTest):
             self.assertEqual(sum(column["in_use"]), column["total"])
             self.assertEqual(max(column["in_use"]), 700 * MIB)
 
-    def test_spikes_of_what_waits_and_of_what_is_reserved(self):
+    def test_spikes_of_waiting_and_of_reserved_bytes(self):
         """Also where most is in use at another moment of the column."""
         run = memory_snapshots.Run()
         first = run.allocate(300 * MIB, ("a.cc", 1))

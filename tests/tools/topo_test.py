@@ -49,7 +49,7 @@ class Topo(ToolTest):
         for link in self.run_json("topo", "--try")["links"]:
             self.assertTrue(link["enable_works"])
 
-    def test_says_where_devices_are_and_what_cells_mean(self):
+    def test_names_the_place_of_devices_and_the_meaning_of_cells(self):
         for variables in [{}, {"DEVRT_MTIA": "devices=4,peers=ring"}]:
             text = self.run_tool("topo", **variables).stdout
             self.assert_narrow(text)
@@ -61,7 +61,7 @@ class Topo(ToolTest):
             # Nothing is said to be missing that is there.
             self.assertNotIn("mtia", missing)
 
-    def test_names_what_this_machine_lacks(self):
+    def test_names_missing_backends(self):
         text = self.run_tool("topo").stdout
         unusable = {b["name"]: b["error"]["message"]
                     for b in self.run_json("list", expect=None)["backends"]

@@ -73,7 +73,7 @@ TEST_F(Export, WithoutElementsTheAddressIsNull) {
   EXPECT_EQ(back.shape(), x.shape());
 }
 
-TEST_F(Export, EveryDtypeGoesAndComesBack) {
+TEST_F(Export, EveryDtypeSurvivesARoundTrip) {
   for (const DType dtype : DType::All()) {
     for (const Place& place : {Place::Host(), Place(dev(3))}) {
       const Array x = Must(Array::Empty({2, 3}, dtype, place));
@@ -89,7 +89,7 @@ TEST_F(Export, EveryDtypeGoesAndComesBack) {
   }
 }
 
-TEST_F(Export, EveryLayoutGoesAndComesBack) {
+TEST_F(Export, EveryLayoutSurvivesARoundTrip) {
   const Array x = Must(Array::Empty({4, 6}, kInt16, Place::Host()));
   const std::vector<Array> views = {
       x,
@@ -157,7 +157,7 @@ TEST_F(Export, ABorrowedTensorCannotSayReadOnly) {
   EXPECT_OK(BorrowNoSync(x, strides, &t));
 }
 
-TEST_F(Export, WhichStructAConsumerWants) {
+TEST_F(Export, StructFollowsTheConsumersVersion) {
   EXPECT_FALSE(WantsVersioned(std::nullopt));
   EXPECT_FALSE(WantsVersioned(DLPackVersion{0, 8}));
   EXPECT_TRUE(WantsVersioned(DLPackVersion{1, 0}));
@@ -306,7 +306,7 @@ TEST_F(Export, PinnedMemoryIsCopiedWhateverTheStream) {
   }
 }
 
-TEST_F(Export, SettingsComeFromOnePlace) {
+TEST_F(Export, GetReturnsTheSetSettings) {
   const ExchangeSettings before = GetExchangeSettings();
   EXPECT_FALSE(before.strict);
   EXPECT_EQ(before.cai_version, 3);

@@ -90,7 +90,7 @@ class Litmus : public ArraysTest {
 };
 
 // Read after write.  x is 0 until the late stream makes it 4.
-TEST_F(Litmus, OperandsAreReadWhenTheyAreWritten) {
+TEST_F(Litmus, ReadsFollowEarlierWrites) {
   for (const auto& [name, operation] : Operations()) {
     SCOPED_TRACE(name);
     Values wanted;
@@ -114,7 +114,7 @@ TEST_F(Litmus, OperandsAreReadWhenTheyAreWritten) {
 }
 
 // Its result is what others wait for: the operation is late.
-TEST_F(Litmus, ResultsAreReadWhenTheyAreThere) {
+TEST_F(Litmus, ReadsFollowTheOperationsWrite) {
   for (const auto& [name, operation] : Operations()) {
     SCOPED_TRACE(name);
     Everywhere([&, &operation = operation] {
@@ -160,7 +160,7 @@ TEST_F(Litmus, WritesFollowEarlierReads) {
 }
 
 // Write after write, also where the result is computed apart.
-TEST_F(Litmus, TheLastWriterHasTheLastWord) {
+TEST_F(Litmus, WritesFollowEarlierWrites) {
   for (const DType dtype : {kFloat32, kFloat64}) {
     Everywhere([&] {
       const Array x = Filled(4, dtype);
@@ -183,7 +183,7 @@ TEST_F(Litmus, TheLastWriterHasTheLastWord) {
 
 // Memory that is freed while a stream still reads it is not given to another
 // stream before the read.
-TEST_F(Litmus, TemporariesLiveUntilTheyAreRead) {
+TEST_F(Litmus, TemporariesLiveUntilTheirLastRead) {
   Everywhere([&] {
     const Array x = Filled(2);
     const Array wide = Filled(3, kFloat64);

@@ -160,7 +160,7 @@ TEST_F(CapturesTest, TheEndOfBorrowedMemoryIsAnEdge) {
 }
 
 // Work that runs has nothing to wait for: what is captured does not run.
-TEST_F(CapturesTest, CapturedUsesHoldUpNobodyElse) {
+TEST_F(CapturesTest, EagerWorkDoesNotWaitForCapturedUses) {
   Stream a = NewStream();
   Stream b = NewStream();
   const Array x = Filled(dev(), 1);

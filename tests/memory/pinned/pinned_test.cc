@@ -284,7 +284,7 @@ TEST_F(PinnedTest, LookUpsWhileRecordsServeAgain) {
 }
 
 // A block that the driver does not take back serves on.
-TEST_F(PinnedTest, WhatCannotGoBackStays) {
+TEST_F(PinnedTest, BlockThatTheDriverKeepsStaysUsable) {
   char* x = New(3 * kMiB);
   ASSERT_OK(FreePinned(x));
   SimulatedFault fault;

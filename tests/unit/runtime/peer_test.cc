@@ -48,7 +48,7 @@ TEST_F(PeerTest, NoDeviceIsItsOwnPeer) {
 }
 
 // C75
-TEST_F(PeerTest, OneDirection) {
+TEST_F(PeerTest, AccessIsEnabledPerDirection) {
   EXPECT_THAT(CanAccessPeer(a_, b_), IsOkAndHolds(true));
   ASSERT_OK(EnablePeerAccess(a_, b_));
   EXPECT_THAT(DisablePeerAccess(b_, a_),

@@ -296,7 +296,7 @@ TEST_F(TimelineLooks, CheckpointsLeftOutAreMadeUpFor) {
 }
 
 // The program's objects are counted; events of devrt's own are not.
-TEST_F(TimelineLooks, CheckpointsAreNobodysEvents) {
+TEST_F(TimelineLooks, CheckpointsAreNotCountedAsEvents) {
   internal::DeviceRecord* const record = dev().record();
   const int64_t events = record->live_events.load();
   Stream s = NewStream();
@@ -353,7 +353,7 @@ TEST_F(TimelineLooks, PollInsideAPoll) {
 }
 
 // Without memory/ the end of a stream costs nothing.
-TEST_F(TimelineLooks, NoCheckpointsWhereNobodyNotes) {
+TEST_F(TimelineLooks, StreamEndWithoutAHookRecordsNoCheckpoint) {
   internal::SetStreamEndHook(nullptr);
   {
     Stream s = NewStream();
