@@ -5,6 +5,7 @@
 #include "streams/common/relaxed_captures.h"
 #include "streams/objects/device_streams.h"
 #include "streams/objects/stream_target.h"
+#include "streams/objects/stream_wait.h"
 
 namespace devrt::internal {
 
@@ -12,14 +13,14 @@ absl::StatusOr<bool> QueryRelaxed(StreamRef stream, CallSite site) {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(ResolveStream(stream, "Query", site, &t));
   const RelaxedCaptures relaxed(t.device, DeviceStreams::Of(t.device)->capture);
-  return stream.Query(site);
+  return QueryTarget(t);
 }
 
 absl::Status SynchronizeRelaxed(StreamRef stream, CallSite site) {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "Synchronize", site, &t));
   const RelaxedCaptures relaxed(t.device, DeviceStreams::Of(t.device)->capture);
-  return stream.Synchronize(site);
+  return SynchronizeTarget(t);
 }
 
 }  // namespace devrt::internal

@@ -17,8 +17,8 @@
 #include "streams/objects/native_streams.h"
 #include "streams/objects/ordering.h"
 #include "streams/objects/stream_target.h"
+#include "streams/objects/stream_wait.h"
 #include "streams/objects/thread_streams.h"
-#include "streams/objects/use_hooks.h"
 
 namespace devrt {
 
@@ -35,11 +35,6 @@ namespace {
 bool MayJoin(const EventRecord& event) {
   return event.may_be_captured.load(std::memory_order_relaxed) &&
          DeviceStreams::Of(event.device)->capture.table != nullptr;
-}
-
-// BeginLook, or 0, which completes nothing, if uses are not tracked.
-uint64_t BeginLookIfTracked(Timeline* timeline) {
-  return AreUsesTracked() ? timeline->BeginLook() : 0;
 }
 
 // Returns true if a wait has made the stream part of a capture.  `began`:
@@ -69,38 +64,14 @@ int StreamRef::priority() const { return record()->priority; }
 absl::StatusOr<bool> StreamRef::Query(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(internal::ResolveStream(*this, "Query", site, &t));
-  t.record->dirty.store(false, std::memory_order_relaxed);
-  const uint64_t epoch = internal::BeginLookIfTracked(t.timeline());
-  uint32_t done = 0;
-  absl::Status status =
-      FromPlugin(t.device, t.ops().stream_query(t.self(), t.handle, &done),
-                 "stream query");
-  if (!status.ok() || done == 0) {
-    t.MarkDirty();
-  } else {
-    t.timeline()->CompleteHere(epoch);
-  }
-  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
-  if (!status.ok()) return status;
-  return done != 0;
+  return internal::QueryTarget(t);
 }
 
 absl::Status StreamRef::Synchronize(CallSite site) const {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(*this, "Synchronize", site, &t));
-  t.record->dirty.store(false, std::memory_order_relaxed);
-  const uint64_t epoch = internal::BeginLookIfTracked(t.timeline());
-  absl::Status status =
-      FromPlugin(t.device, t.ops().stream_sync(t.self(), t.handle),
-                 "stream synchronisation");
-  if (status.ok()) {
-    t.timeline()->CompleteHere(epoch);
-  } else {
-    t.MarkDirty();
-  }
-  if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
-  return status;
+  return internal::SynchronizeTarget(t);
 }
 
 absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
