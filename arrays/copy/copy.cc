@@ -22,6 +22,8 @@ using internal::IsOnDevice;
 
 namespace {
 
+// Routes ask for captures, allocate, and may enqueue on another stream before a
+// step checks its own, so the stream is checked here as well.
 absl::Status CheckStreamOption(const Array& target, const Array& source,
                                StreamRef stream) {
   DEVRT_RETURN_IF_ERROR(internal::CheckStream(stream, "CopyArray"));

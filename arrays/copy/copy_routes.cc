@@ -115,11 +115,7 @@ absl::Status AskForCapture(Step* from, Step* to) {
 // Everything that the other device's current stream was given, by devrt or by
 // others (C57).
 OrderPoint WorkBefore(StreamRef current) {
-  const StreamRecord* const record = current.record();
-  const bool idle = record->kind == StreamKind::kCreated &&
-                    !record->dirty.load(std::memory_order_relaxed) &&
-                    !record->exposed.load(std::memory_order_relaxed);
-  return idle ? OrderPoint() : PointOf(current);
+  return IsIdle(current) ? OrderPoint() : PointOf(current);
 }
 
 // Where the steps of the two devices run.
@@ -154,6 +150,12 @@ absl::Status CopyPeerBlock(const CopyJob& job, const PeerSteps& steps) {
 // Packs the elements into one block, each once and in the narrower dtype,
 // copies the block, and unpacks it.
 absl::Status CopyPeerElements(const CopyJob& job, const PeerSteps& steps) {
+  if (steps.receiver.capture != CaptureNumber::kNone) {
+    // The last step writes the target.  This finds waits that the capture
+    // forbids before the first step is enqueued.
+    const Touched written[] = {{job.dst.storage().get(), true}};
+    DEVRT_RETURN_IF_ERROR(JoinUses(steps.receiver, written));
+  }
   const Array once = WithoutRepeats(job.src);
   const DType dtype = IsNarrower(job.dst.dtype(), once.dtype())
                           ? job.dst.dtype()
@@ -197,13 +199,6 @@ absl::Status CopyBetweenPeers(const CopyJob& job) {
   PeerSteps steps = {{{job.StreamOf(from), job.site}},
                      {{job.StreamOf(to), job.site}}};
   DEVRT_RETURN_IF_ERROR(AskForCapture(&steps.sender, &steps.receiver));
-  if (steps.sender.capture != CaptureNumber::kNone) {
-    // Finds waits that the capture forbids before anything is enqueued.
-    const Touched read[] = {{job.src.storage().get(), false}};
-    DEVRT_RETURN_IF_ERROR(JoinUses(steps.sender, read));
-    const Touched written[] = {{job.dst.storage().get(), true}};
-    DEVRT_RETURN_IF_ERROR(JoinUses(steps.receiver, written));
-  }
   return job.is_block ? CopyPeerBlock(job, steps)
                       : CopyPeerElements(job, steps);
 }

@@ -79,13 +79,14 @@ Storage::Storage(Key /*key*/, const Place& place, Source source, void* base,
 absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocateOn(StreamRef stream,
                                                              uint64_t bytes,
                                                              CallSite site) {
-  RunPendingReleases(stream);
   NotePoints();
   CaptureNumber capture = CaptureNumber::kNone;
-  if (CheckStream(stream, "AllocateMemory").ok() &&
-      ABSL_PREDICT_FALSE(MayBeCaptured(stream))) {
+  // AllocateMemory has the error for a stream that does not live.
+  if (ABSL_PREDICT_FALSE(MayBeCaptured(stream)) &&
+      CheckStream(stream, "AllocateMemory").ok()) {
     DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(stream));
   }
+  if (!InHostFunction()) PollPendingReleases(capture != CaptureNumber::kNone);
   void* base = nullptr;
   if (ABSL_PREDICT_FALSE(capture != CaptureNumber::kNone) && bytes != 0) {
     DEVRT_RETURN_IF_ERROR(CheckMayMake(stream, capture));
@@ -229,12 +230,12 @@ absl::Status Storage::NoteUse(StreamRef stream, bool writes, CallSite site) {
   if (InHostFunction()) return HostFunctionError("NoteUse");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "NoteUse"));
   if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
-  RunPendingReleases(stream);
   const CallSiteScope noted(site);
   StorageUse use(PointOf(stream), stream);
   if (ABSL_PREDICT_FALSE(MayBeCaptured(stream))) {
     DEVRT_ASSIGN_OR_RETURN(use.capture, HoldCapture(stream));
   }
+  PollPendingReleases(use.captured());
   AddUse(use, writes);
   return absl::OkStatus();
 }
@@ -311,7 +312,7 @@ absl::Status Storage::CheckMayWait() {
 
 absl::Status Storage::Ready(CallSite site) {
   if (InHostFunction()) return HostFunctionError("Ready");
-  RunPendingReleases();
+  PollPendingReleases(/*capturing=*/false);
   for (const StorageUse& use : PendingUses()) {
     DEVRT_RETURN_IF_ERROR(WaitForUse(use, site));
   }
@@ -338,7 +339,7 @@ absl::StatusOr<bool> AskWhetherOver(const StorageUse& use) {
 
 absl::StatusOr<bool> Storage::IsReady(CallSite site) {
   if (InHostFunction()) return HostFunctionError("IsReady");
-  RunPendingReleases();
+  PollPendingReleases(/*capturing=*/false);
   const CallSiteScope noted(site);
   for (const StorageUse& use : PendingUses()) {
     DEVRT_RETURN_IF_ERROR(CheckMayAsk(use));
@@ -351,8 +352,8 @@ absl::StatusOr<bool> Storage::IsReady(CallSite site) {
 absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
   if (InHostFunction()) return HostFunctionError("an export");
   DEVRT_RETURN_IF_ERROR(CheckStream(stream, "an export"));
-  RunPendingReleases(stream);
   DEVRT_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(stream));
+  PollPendingReleases(capturing);
   const CallSiteScope noted(site);
   for (const StorageUse& use : PendingUses(true)) {
     // Work that an ended capture recorded did not run.

@@ -7,12 +7,14 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "arrays/storage/storage.h"
 #include "memory/device/pending_frees.h"
+#include "runtime/common/thread_state.h"
 #include "runtime/registry/process_state.h"
 #include "streams/common/deferred_deletion.h"
-#include "streams/objects/stream_record.h"
+#include "streams/objects/ordering.h"
 
 namespace devrt::internal {
 
@@ -50,17 +52,38 @@ void KeepUntilComplete(absl::Span<const StorageUse> uses,
   KeptThings().Add(std::move(item));
 }
 
-void RunPendingReleases(std::optional<StreamRef> beside) {
+namespace {
+
+// Returns true for a stream that lives and is capturing, or whose state the
+// backend cannot tell.
+bool MayBeCapturing(StreamRef stream) {
+  return CheckStream(stream, "a look").ok() &&
+         IsCapturing(stream).value_or(true);
+}
+
+ABSL_ATTRIBUTE_NOINLINE void RunReleases(bool poll) {
+  const devrt_call_site_v0 site = t_state.site;
   if (HasDeferredArrayReleases()) RunDeferredArrayReleases();
-  if (ABSL_PREDICT_TRUE(g_kept.load(std::memory_order_relaxed) == 0) ||
-      InHostFunction() || !IsProcessOpen()) {
-    return;
-  }
-  if (beside.has_value() && CheckStream(*beside, "a look").ok()) {
-    const absl::StatusOr<bool> capturing = IsCapturing(*beside);
-    if (!capturing.ok() || *capturing) return;
-  }
-  KeptThings().Poll(1);
+  if (poll && IsProcessOpen()) KeptThings().Poll(1);
+  t_state.site = site;
+}
+
+ABSL_ATTRIBUTE_NOINLINE void AskAndRunReleases(
+    const std::optional<StreamRef>& beside) {
+  RunReleases(CountPendingReleases() != 0 && !InHostFunction() &&
+              !(beside.has_value() && MayBeCapturing(*beside)));
+}
+
+}  // namespace
+
+void PollPendingReleases(bool capturing) {
+  if (ABSL_PREDICT_TRUE(!HasPendingReleases())) return;
+  RunReleases(!capturing && CountPendingReleases() != 0);
+}
+
+void RunPendingReleases(std::optional<StreamRef> beside) {
+  if (ABSL_PREDICT_TRUE(!HasPendingReleases())) return;
+  AskAndRunReleases(beside);
 }
 
 void RunAllPendingReleases() {
@@ -70,8 +93,8 @@ void RunAllPendingReleases() {
 }
 
 bool HasPendingReleases() {
-  return HasDeferredArrayReleases() ||
-         g_kept.load(std::memory_order_relaxed) != 0;
+  return g_kept.load(std::memory_order_relaxed) != 0 ||
+         HasDeferredArrayReleases();
 }
 
 int64_t CountPendingReleases() {

@@ -30,8 +30,13 @@ void KeepUntilComplete(absl::Span<const StorageUse> uses,
 
 // Releases objects whose uses on one stream are complete, and objects that
 // other libraries have handed back since the last call.  Every operation on
-// arrays calls this.  Asks the driver nothing while `beside`, a stream that
-// lives, is capturing.  Never makes a capture invalid (Timeline::Poll).
+// arrays calls one of these two.  They never make a capture invalid
+// (Timeline::Poll), and the call site of the thread stays.
+
+// For callers that know that the thread is outside host functions, and whether
+// the stream of their call is `capturing`; the driver is asked nothing then.
+void PollPendingReleases(bool capturing);
+// For callers that have not asked.  `beside` is the stream of their call.
 void RunPendingReleases(std::optional<StreamRef> beside = std::nullopt);
 
 // Releases everything whose uses are complete, for callers that have just

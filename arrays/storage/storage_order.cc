@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/storage/storage_kept.h"
 #include "devrt/runtime/capture_error.h"
@@ -188,6 +190,17 @@ namespace {
 
 constexpr char kOperation[] = "an operation on arrays";
 
+// Releases what is due.  Asks for the step's capture, unless the step has it,
+// and notes in the step if there is none.
+absl::Status ReleaseBefore(Step* step) {
+  DEVRT_RETURN_IF_ERROR(CheckStream(step->stream, kOperation));
+  if (!step->capture.has_value() && !IsCapturing(step->stream).value_or(true)) {
+    step->capture = CaptureNumber::kNone;
+  }
+  PollPendingReleases(step->capture != CaptureNumber::kNone);
+  return absl::OkStatus();
+}
+
 // One turn of a step, with the locks of the memory.  Without `enqueue` it waits
 // and submits nothing.
 absl::Status RunLocked(const Step& step, const Enqueue* enqueue,
@@ -209,20 +222,26 @@ absl::Status RunLocked(const Step& step, const Enqueue* enqueue,
   return status;
 }
 
-absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
+// Without `enqueue` the caller has called ReleaseBefore, if there was need.
+absl::Status RunStep(const Step* step, absl::Span<const Touched> touched,
                      const Enqueue* enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   if (HasDeferredDeletions()) RunDeferredDeletions();
-  RunPendingReleases(step.stream);
+  std::optional<Step> asked;
+  if (enqueue != nullptr && ABSL_PREDICT_FALSE(HasPendingReleases())) {
+    asked = *step;
+    DEVRT_RETURN_IF_ERROR(ReleaseBefore(&*asked));
+    step = &*asked;
+  }
   OrderedStep ordered(touched);
   for (;;) {
     std::optional<OrderPoint> for_host;
     ordered.Lock();
-    absl::Status status = RunLocked(step, enqueue, &ordered, &for_host);
+    absl::Status status = RunLocked(*step, enqueue, &ordered, &for_host);
     ordered.Unlock();
     if (!status.ok() || !for_host.has_value()) return status;
     // The stream may end meanwhile, so the next turn resolves it anew.
-    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, step.site));
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, step->site));
   }
 }
 
@@ -230,44 +249,50 @@ absl::Status RunStep(const Step& step, absl::Span<const Touched> touched,
 
 absl::Status RunOrdered(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue) {
-  return RunStep(step, touched, &enqueue);
+  return RunStep(&step, touched, &enqueue);
 }
 
 absl::Status JoinUses(const Step& step, absl::Span<const Touched> touched) {
-  return RunStep(step, touched, nullptr);
+  return RunStep(&step, touched, nullptr);
 }
 
 absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
                                   CallSite site) {
   if (InHostFunction()) return HostFunctionError(kOperation);
-  RunPendingReleases(stream);  // may note uses
+  Step step = {stream, site};
+  if (ABSL_PREDICT_FALSE(HasPendingReleases())) {
+    DEVRT_RETURN_IF_ERROR(ReleaseBefore(&step));  // may note uses
+  }
   // The usual case of an exchange: one stream.
   if (IsUsedOnlyBy(TimelineOf(stream))) return CheckStream(stream, kOperation);
   const Touched touched[] = {{this, for_write}};
-  return JoinUses({stream, site}, touched);
+  return RunStep(&step, touched, nullptr);
 }
 
 namespace {
 
 // Waits for the work of the stream, and for other work that its next work would
 // have to wait for.
-absl::Status Drain(StreamRef stream, CallSite site) {
-  const StreamRecord* const record = stream.record();
+absl::Status Drain(const Step& step, const StreamTarget& target) {
   // Only new work of a blocking stream waits for the default stream (C8), so
   // this waits for a new event and not for the stream.
-  if (record->blocking) return WaitOnHost(PointOf(stream), site);
-  const bool idle = record->kind == StreamKind::kCreated &&
-                    !record->dirty.load(std::memory_order_relaxed) &&
-                    !record->exposed.load(std::memory_order_relaxed);
-  return idle ? absl::OkStatus() : SynchronizeRelaxed(stream, site);
+  if (target.record->blocking) {
+    return WaitOnHost(PointOf(step.stream), step.site);
+  }
+  return IsIdle(step.stream) ? absl::OkStatus() : SynchronizeRelaxed(target);
+}
+
+// One copy of ResolveStream for steps that wait anyway.
+ABSL_ATTRIBUTE_NOINLINE absl::Status Resolve(const Step& step,
+                                             StreamTarget* target) {
+  return ResolveStream(step.stream, kOperation, step.site, target);
 }
 
 // Looks at the stream again, which may have ended while the host waited.
 absl::Status SubmitDrained(const Step& step, Enqueue enqueue,
                            OrderedStep* ordered) {
   StreamTarget target;
-  DEVRT_RETURN_IF_ERROR(
-      ResolveStream(step.stream, kOperation, step.site, &target));
+  DEVRT_RETURN_IF_ERROR(Resolve(step, &target));
   absl::Status status = enqueue(target);
   ordered->Note(step.stream, CaptureNumber::kNone, status.ok());
   return status;
@@ -278,10 +303,14 @@ absl::Status SubmitDrained(const Step& step, Enqueue enqueue,
 absl::Status RunDrained(const Step& step, absl::Span<const Touched> touched,
                         Enqueue enqueue)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  DEVRT_RETURN_IF_ERROR(CheckStream(step.stream, kOperation));
-  RunPendingReleases(step.stream);
-  const OrderPoint drained = PointOf(step.stream);
-  DEVRT_RETURN_IF_ERROR(Drain(step.stream, step.site));
+  PollPendingReleases(/*capturing=*/false);
+  OrderPoint drained;
+  {
+    StreamTarget target;
+    DEVRT_RETURN_IF_ERROR(Resolve(step, &target));
+    drained = PointOf(step.stream);
+    DEVRT_RETURN_IF_ERROR(Drain(step, target));
+  }
   OrderedStep ordered(touched);
   for (;;) {
     ordered.Lock();
@@ -327,7 +356,7 @@ absl::Status WaitForUse(const StorageUse& use, CallSite site) {
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  RunPendingReleases();
+  PollPendingReleases(/*capturing=*/false);
   OrderedStep step(touched);
   for (;;) {
     step.Lock();

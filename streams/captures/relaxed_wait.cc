@@ -19,8 +19,13 @@ absl::StatusOr<bool> QueryRelaxed(StreamRef stream, CallSite site) {
 absl::Status SynchronizeRelaxed(StreamRef stream, CallSite site) {
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(ResolveStreamForWork(stream, "Synchronize", site, &t));
-  const RelaxedCaptures relaxed(t.device, DeviceStreams::Of(t.device)->capture);
-  return SynchronizeTarget(t);
+  return SynchronizeRelaxed(t);
+}
+
+absl::Status SynchronizeRelaxed(const StreamTarget& target) {
+  const RelaxedCaptures relaxed(target.device,
+                                DeviceStreams::Of(target.device)->capture);
+  return SynchronizeTarget(target);
 }
 
 }  // namespace devrt::internal

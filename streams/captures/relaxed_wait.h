@@ -18,8 +18,12 @@
 
 namespace devrt::internal {
 
+struct StreamTarget;
+
 DEVRT_EXPORT absl::StatusOr<bool> QueryRelaxed(StreamRef stream, CallSite site);
 DEVRT_EXPORT absl::Status SynchronizeRelaxed(StreamRef stream, CallSite site);
+// For a stream that the caller has resolved, outside host functions.
+absl::Status SynchronizeRelaxed(const StreamTarget& target);
 
 }  // namespace devrt::internal
 

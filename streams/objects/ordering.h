@@ -27,6 +27,8 @@
 #ifndef DEVRT_STREAMS_OBJECTS_ORDERING_H_
 #define DEVRT_STREAMS_OBJECTS_ORDERING_H_
 
+#include <atomic>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/runtime/call_site.h"
@@ -44,6 +46,15 @@ struct StreamTarget;
 inline OrderPoint PointOf(StreamRef stream) {
   Timeline* const timeline = TimelineOf(stream);
   return {timeline, timeline->Now()};
+}
+
+// Returns true if `stream`, which lives, has no work to wait for: devrt saw it
+// complete, and no other library has the native handle to submit more.
+inline bool IsIdle(StreamRef stream) {
+  const StreamRecord& record = *stream.record();
+  return record.kind == StreamKind::kCreated &&
+         !record.dirty.load(std::memory_order_relaxed) &&
+         !record.exposed.load(std::memory_order_relaxed);
 }
 
 // Returns true if another library captures `stream`, which lives, into a graph.
