@@ -180,20 +180,20 @@ devrt_status CheckCopy(const StreamCore* s, const Resolved& to,
   return CheckAccess(s, from, "source", kRemedy);
 }
 
-// NULL if both devices exist and work, and one of them is that of `s`.
+// NULL if both devices exist, one of them is that of `s`, and the other works.
+// Submission has asked for faults of the device of `s`.
 devrt_status CheckPeerDevices(const StreamCore* s, uint32_t dst_device,
                               uint32_t src_device) {
   for (const uint32_t device : {dst_device, src_device}) {
     if (devrt_status error = CheckDevice(device)) return error;
-    if (devrt_status error =
-            g_machine->faults.DeviceError(device, "copy_peer_async")) {
-      return error;
-    }
   }
-  if (s->device == dst_device || s->device == src_device) return nullptr;
-  return InvalidArgument(
-      "the stream's device mtia:" + std::to_string(s->device) +
-      " is neither source nor destination");
+  if (s->device != dst_device && s->device != src_device) {
+    return InvalidArgument(
+        "the stream's device mtia:" + std::to_string(s->device) +
+        " is neither source nor destination");
+  }
+  const uint32_t other = s->device == dst_device ? src_device : dst_device;
+  return g_machine->faults.DeviceError(other, "copy_peer_async");
 }
 
 // NULL if both sides are live memory of the devices that the call names.
