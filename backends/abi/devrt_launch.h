@@ -23,13 +23,18 @@ extern "C" {
 /* What a kernel does with a range. */
 #define DEVRT_ACCESS_READ 1u
 #define DEVRT_ACCESS_WRITE 2u
+/* Beside READ | WRITE: the kernel updates the range with atomic operations of
+ * one operator.  Such kernels may run at one time. */
+#define DEVRT_ACCESS_REDUCE 4u
 
 /* A range that a kernel reads, writes, or both (READ | WRITE). */
 typedef struct devrt_access_v0 {
   void* ptr;
   uint64_t size; /* bytes; 0 is ignored */
   uint32_t mode; /* DEVRT_ACCESS_* */
-  uint32_t reserved0;
+  /* With REDUCE: a number that the program chooses for the operator; updates
+   * with different numbers must not run at one time.  Otherwise 0. */
+  uint32_t reduction;
 } devrt_access_v0;
 
 /* Functions for the body of a kernel; valid while the body runs. */

@@ -80,6 +80,12 @@ typedef struct devrt_layer_v0 {
   const void* (*attach_extension)(void* self, const char* name,
                                   void* table_self, const void* table,
                                   void** self_out);
+  /* [any] May be NULL.  Called once for each extension that a program asks for
+   * and that the next pair lacks, with `self` as in attach_extension.  Returns
+   * a table of the layer's own, and sets *self_out for its functions; NULL adds
+   * nothing.  A layer thus hears what only a tool wants to know, such as the
+   * blocks of an allocator (devrt_suballocation.h). */
+  const void* (*add_extension)(void* self, const char* name, void** self_out);
 } devrt_layer_v0;
 
 /* A layer's manifest is a devrt_manifest_v0 with this magic and the layer's

@@ -9,7 +9,9 @@ absl::Status SetLayers(const std::vector<std::string>& names) {
   return internal::SetLayerNames(names);
 }
 
-std::vector<std::string> Layers() { return internal::LayerNames(); }
+std::vector<std::string> Layers() {
+  return internal::LayerNames().value_or(std::vector<std::string>());
+}
 
 absl::Status RegisterLayer(const devrt_manifest_v0* manifest,
                            devrt_layer_open_fn_v0 open) {

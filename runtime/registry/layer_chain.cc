@@ -69,6 +69,10 @@ struct LayerChain::Link {
   std::map<std::string, Extension> extensions DEVRT_GUARDED_BY(mutex);
 
   Extension FindExtension(const char* name);
+  // The table that the layer puts in front of `behind`, or adds if `behind` is
+  // empty; nullptr: neither.
+  const void* AskLayer(const char* name, Extension behind,
+                       void** front_self) const;
   // What the layer is told of the link that it stands before.
   void SetInner(Link* inner, const devrt_manifest_v0* manifest) {
     next.inner = inner;
@@ -84,18 +88,28 @@ struct LayerChain::Link {
 Extension LayerChain::Link::FindExtension(const char* name) {
   if (layer == nullptr) return {ops.get_extension(self, name), self};
   const Extension behind = next.inner->FindExtension(name);
-  if (behind.table == nullptr || layer->table.attach_extension == nullptr) {
-    return behind;
-  }
   MutexLock lock(&mutex);
   const auto [found, is_new] = extensions.try_emplace(name, behind);
   if (is_new) {
     void* front_self = behind.self;
-    const void* front = layer->table.attach_extension(
-        own_self, name, behind.self, behind.table, &front_self);
+    const void* const front = AskLayer(name, behind, &front_self);
     if (front != nullptr) found->second = {front, front_self};
   }
   return found->second;
+}
+
+const void* LayerChain::Link::AskLayer(const char* name, Extension behind,
+                                       void** front_self) const {
+  const devrt_layer_v0& table = layer->table;
+  if (behind.table == nullptr) {
+    return table.add_extension == nullptr
+               ? nullptr
+               : table.add_extension(own_self, name, front_self);
+  }
+  return table.attach_extension == nullptr
+             ? nullptr
+             : table.attach_extension(own_self, name, behind.self, behind.table,
+                                      front_self);
 }
 
 LayerChain::LayerChain(const devrt_manifest_v0* manifest, void* self,

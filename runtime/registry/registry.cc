@@ -97,7 +97,7 @@ class Registry {
   std::vector<std::string> Names();
   std::vector<LoadAttempt> Attempts();
   absl::Status SetLayers(const std::vector<std::string>& names);
-  std::vector<std::string> Layers();
+  absl::StatusOr<std::vector<std::string>> Layers();
   absl::Status RegisterLayer(const devrt_manifest_v0* manifest,
                              devrt_layer_open_fn_v0 open);
   absl::Status Shutdown();
@@ -401,12 +401,12 @@ absl::Status Registry::SetLayers(const std::vector<std::string>& names) {
   return status;
 }
 
-std::vector<std::string> Registry::Layers() {
+absl::StatusOr<std::vector<std::string>> Registry::Layers() {
   Lock lock;
   ReadSettings();
-  std::vector<std::string> names;
   const auto& chosen = ChosenLayers();
-  if (!chosen.ok()) return names;
+  DEVRT_RETURN_IF_ERROR(chosen.status());
+  std::vector<std::string> names;
   for (const Layer* layer : *chosen) names.push_back(layer->name);
   return names;
 }
@@ -471,8 +471,9 @@ absl::Status SetLayerNames(const std::vector<std::string>& names) {
   return Registry::Get().SetLayers(names);
 }
 
-std::vector<std::string> LayerNames() {
-  if (!IsProcessOpen() || IsInside()) return {};
+absl::StatusOr<std::vector<std::string>> LayerNames() {
+  if (!IsProcessOpen()) return ProcessClosedError();
+  if (IsInside()) return InsideError("Layers");
   return Registry::Get().Layers();
 }
 

@@ -27,7 +27,8 @@ absl::Status ShutdownAll();
 
 // Implementations of the functions of layer.h.
 absl::Status SetLayerNames(const std::vector<std::string>& names);
-std::vector<std::string> LayerNames();
+// An error if DEVRT_LAYERS has a mistake.
+absl::StatusOr<std::vector<std::string>> LayerNames();
 absl::Status RegisterLayerRecord(const devrt_manifest_v0* manifest,
                                  devrt_layer_open_fn_v0 open);
 
