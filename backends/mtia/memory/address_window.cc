@@ -26,6 +26,9 @@ constexpr int kFreedByte = 0xDD;
 
 constexpr int kReserveFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
+constexpr uint64_t kMinWindow = 4ull << 30;
+constexpr uint64_t kDeviceFactor = 8;
+constexpr uint64_t kPinnedFactor = 4;
 uint64_t RoundDown(uint64_t value, uint64_t step) {
   return value & ~(step - 1);
 }
@@ -74,7 +77,23 @@ std::byte* MapFile(int file, void* where, uint64_t size, int protection) {
   return static_cast<std::byte*>(view);
 }
 
+uint32_t ShiftOf(uint64_t size) {
+  uint32_t shift = 0;
+  while ((uint64_t{1} << shift) < size) ++shift;
+  return shift;
+}
+
 }  // namespace
+
+uint32_t WindowShift(const Config& config) {
+  uint32_t shift = ShiftOf(std::max({kMinWindow, config.memory * kDeviceFactor,
+                                     config.pinned * kPinnedFactor}));
+  // With many devices or much memory, windows have less room for freed ranges.
+  const uint32_t least = ShiftOf(std::max(config.memory, config.pinned) * 2);
+  const uint64_t views = (config.devices + uint64_t{1}) * 2;
+  while (shift > least && (views << shift) > kMaxAddresses) --shift;
+  return shift;
+}
 
 uint64_t PageSize() {
   static const uint64_t size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -134,8 +153,9 @@ bool AddressWindow::Map(const char* name, std::byte* base, uint64_t size,
   const int file = MakeFile(name, size, error);
   if (file < 0) return false;
   constexpr int kReadWrite = PROT_READ | PROT_WRITE;
-  const bool dual = kind == Kind::kDevice;
-  std::byte* view = MapFile(file, base, size, dual ? PROT_NONE : kReadWrite);
+  const bool dual = kind != Kind::kHost;
+  std::byte* view =
+      MapFile(file, base, size, kind == Kind::kDevice ? PROT_NONE : kReadWrite);
   std::byte* local = dual ? MapFile(file, nullptr, size, kReadWrite) : view;
   if (view == nullptr || local == nullptr) {
     *error = SystemError(std::string("cannot map the memory of ") + name);

@@ -20,7 +20,15 @@ namespace devrt::mtia {
 // addresses.
 inline constexpr uint64_t kMaxAlignment = 1ull << 30;
 
+// The limit for both mappings of all windows, far below the 128 TiB of
+// addresses that a process has.
+inline constexpr uint64_t kMaxAddresses = 64ull << 40;
+
 uint64_t PageSize();
+
+// All windows of a machine have one size, 1 << WindowShift(config), so that a
+// shift finds the window of an address.
+uint32_t WindowShift(const Config& config);
 
 class AddressReservation {
  public:
@@ -45,7 +53,7 @@ class AddressReservation {
 
 class AddressWindow {
  public:
-  enum class Kind { kDevice, kHost };
+  enum class Kind { kDevice, kHost, kGuarded };
 
   AddressWindow() = default;
   ~AddressWindow();  // the reservation unmaps the addresses of the program
@@ -54,7 +62,8 @@ class AddressWindow {
 
   // Puts sparse memory behind [base, base + size), a part of a reservation.  A
   // kDevice window cannot be accessed there, and is read-write at its local
-  // addresses.  A kHost window has one set of addresses for both.
+  // addresses.  A kHost window has one set of addresses for both.  A kGuarded
+  // window is read-write at both, until PinnedGuard closes pages.
   bool Map(const char* name, std::byte* base, uint64_t size, Kind kind,
            std::string* error);
 

@@ -15,39 +15,15 @@
 #include "backends/mtia/memory/host_ranges.h"
 #include "backends/mtia/memory/ordered_blocks.h"
 #include "backends/mtia/memory/peers.h"
+#include "backends/mtia/memory/pinned_guard.h"
 #include "backends/mtia/memory/suballocations.h"
 
 namespace devrt::mtia {
 namespace {
 
-constexpr uint64_t kMinWindow = 4ull << 30;
-constexpr uint64_t kDeviceFactor = 8;
-constexpr uint64_t kPinnedFactor = 4;
-// The limit for both mappings of all windows, far below the 128 TiB of
-// addresses that a process has.
-constexpr uint64_t kMaxAddresses = 64ull << 40;
-
 constexpr uint32_t kNoWindow = ~0u;
 
 constexpr int64_t kInvalidDevice = 101;  // CUDA's number
-
-uint32_t ShiftOf(uint64_t size) {
-  uint32_t shift = 0;
-  while ((uint64_t{1} << shift) < size) ++shift;
-  return shift;
-}
-
-// All windows have one size, a power of two, so that a shift finds the window
-// of an address.
-uint32_t WindowShift(const Config& config) {
-  uint32_t shift = ShiftOf(std::max({kMinWindow, config.memory * kDeviceFactor,
-                                     config.pinned * kPinnedFactor}));
-  // With many devices or much memory, windows have less room for freed ranges.
-  const uint32_t least = ShiftOf(std::max(config.memory, config.pinned) * 2);
-  const uint64_t views = (config.devices + uint64_t{1}) * 2;
-  while (shift > least && (views << shift) > kMaxAddresses) --shift;
-  return shift;
-}
 
 BlockRecords::Options DeviceOptions(const Config& config) {
   BlockRecords::Options options;
@@ -116,6 +92,7 @@ struct Memory::Impl {
   HostRanges registered;
   PeerTable peers;
   std::unique_ptr<HostAccessMonitor> monitor;
+  std::unique_ptr<PinnedGuard> guard;  // nullptr: not enabled
 };
 
 std::unique_ptr<Memory::Impl> Memory::Impl::Create(const Config& config,
@@ -133,6 +110,10 @@ std::unique_ptr<Memory::Impl> Memory::Impl::Create(const Config& config,
     watched.push_back({&impl->areas[i]->window, &impl->areas[i]->blocks});
   }
   impl->monitor = std::make_unique<HostAccessMonitor>(std::move(watched));
+  if (PinnedGuard::enabled()) {
+    impl->guard =
+        std::make_unique<PinnedGuard>(&impl->areas[config.devices]->window);
+  }
   impl->Reset(config);
   return impl;
 }
@@ -147,8 +128,10 @@ bool Memory::Impl::Map(std::string* error) {
   }
   if (!reservation.Reserve(areas.size() * size, error)) return false;
   for (size_t i = 0; i < areas.size(); ++i) {
-    const auto kind = i == config.devices ? AddressWindow::Kind::kHost
-                                          : AddressWindow::Kind::kDevice;
+    const auto pinned = PinnedGuard::enabled() ? AddressWindow::Kind::kGuarded
+                                               : AddressWindow::Kind::kHost;
+    const auto kind =
+        i == config.devices ? pinned : AddressWindow::Kind::kDevice;
     if (!areas[i]->window.Map(areas[i]->blocks.name().c_str(),
                               reservation.base() + i * size, size, kind,
                               error)) {
@@ -173,6 +156,7 @@ void Memory::Impl::Reset(const Config& next) {
   registered.Clear();
   peers.Reset(config);
   monitor->Reset(config.host_access);
+  if (guard != nullptr) guard->Reset();
 }
 
 uint32_t Memory::Impl::WindowOf(const void* ptr) const {
@@ -418,6 +402,8 @@ devrt_status Memory::Register(uint32_t device, void* ptr, uint64_t size,
 devrt_status Memory::Unregister(void* ptr) {
   return impl_->registered.Remove(reinterpret_cast<uintptr_t>(ptr));
 }
+
+PinnedGuard* Memory::pinned_guard() const { return impl_->guard.get(); }
 
 Resolved Memory::Find(const void* ptr) const {
   const uint32_t window = impl_->WindowOf(ptr);

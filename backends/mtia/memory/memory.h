@@ -6,7 +6,7 @@
 // A device's window is a memfd mapped twice: without access at the addresses
 // that the program holds, and read-write at local addresses, which operations
 // use.  So a host dereference of a device pointer always faults.  Pinned memory
-// is mapped once, read-write.
+// is mapped once, read-write; with a guard it is mapped twice, too.
 //
 // Thread-safe.  Memory knows no streams: the caller orders a free behind work.
 
@@ -24,6 +24,7 @@
 namespace devrt::mtia {
 
 class ChunkTable;
+class PinnedGuard;
 class Suballocations;
 
 enum class Space { kHost, kDevice, kPinned, kRegistered };
@@ -116,6 +117,10 @@ class Memory {
   devrt_status Register(uint32_t device, void* ptr, uint64_t size,
                         const devrt_call_site_v0& site);
   devrt_status Unregister(void* ptr);
+
+  // The guard of pinned memory; nullptr unless it was enabled before the memory
+  // was made.
+  PinnedGuard* pinned_guard() const;
 
   // ---- look-up -----------------------------------------------------------
   // What `ptr` points to.  For a freed, never allocated or null pointer inside

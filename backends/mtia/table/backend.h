@@ -13,6 +13,7 @@
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/engine/current_device.h"
 #include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/backends/abi/devrt_pinned_guard.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
 #include "devrt/backends/abi/devrt_sim.h"
@@ -142,6 +143,12 @@ class Backend {
                       const devrt_tensor_v0* out, const devrt_tensor_v0* in,
                       uint32_t axes);
 
+  // ---- pinned_guard.cc: devrt.pinned_guard/0 ----
+  devrt_status guard_enable();
+  devrt_status guard_protect(void* ptr, uint64_t size, uint32_t access);
+  devrt_status guard_take_touches(devrt_host_touch_v0* touches,
+                                  uint32_t capacity, uint32_t* taken);
+
   // ---- sim.cc: devrt.sim/1 ----
   devrt_status sim_reset(const char* config, uint64_t size);
   devrt_status sim_config(char* buffer, uint64_t capacity, uint64_t* size);
@@ -170,6 +177,7 @@ class Backend {
 
 // The extension tables.
 extern const devrt_launch_v0 kLaunchTable;
+extern const devrt_pinned_guard_v0 kPinnedGuardTable;
 extern const devrt_probe_v0 kProbeTable;
 extern const devrt_elementwise_v0 kElementwiseTable;
 extern const devrt_reduce_v0 kReduceTable;

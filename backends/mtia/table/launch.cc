@@ -41,7 +41,7 @@ void TakeRanges(const devrt_launch_desc_v0& desc, std::vector<Range>* out) {
 }
 
 devrt_status CheckAccesses(const devrt_launch_desc_v0& desc) {
-  constexpr uint32_t kModes = DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE;
+  constexpr uint32_t kBoth = DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE;
   for (uint32_t i = 0; i < desc.access_count; ++i) {
     const devrt_access_v0& access = desc.accesses[i];
     if (access.size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(access.ptr)) {
@@ -50,10 +50,11 @@ devrt_status CheckAccesses(const devrt_launch_desc_v0& desc) {
                              " bytes passes the end of memory");
     }
     const uint32_t mode = access.mode;
-    if (mode != 0 && (mode & ~kModes) == 0) continue;
+    if (mode != 0 && (mode & ~kBoth) == 0) continue;
+    if (mode == (kBoth | DEVRT_ACCESS_REDUCE)) continue;
     return InvalidArgument("access " + std::to_string(i) + " has mode " +
                            std::to_string(mode) +
-                           "; expected READ, WRITE or both");
+                           "; expected READ, WRITE, both, or both and REDUCE");
   }
   return nullptr;
 }
@@ -71,8 +72,14 @@ devrt_status SubmitKernel(Submission* submission,
   TakeRanges(desc, &op->ranges);
   op->declared = desc.access_count != 0;
   uint64_t bytes = 0;
-  for (const Range& r : op->ranges) bytes += r.size;
-  op->split = !op->ranges.empty() && bytes <= config.split_limit;
+  bool reduces = false;
+  for (const Range& r : op->ranges) {
+    bytes += r.size;
+    reduces = reduces || (r.mode & DEVRT_ACCESS_REDUCE) != 0;
+  }
+  // A reduction between another kernel's reading and writing would be lost, but
+  // atomic operations lose nothing.
+  op->split = !op->ranges.empty() && bytes <= config.split_limit && !reduces;
   op->duration = desc.duration_ns;
   op->body = desc.body;
   op->destroy = desc.destroy;

@@ -26,6 +26,7 @@ constexpr devrt_dlpack_v0 kDlpackTable = {sizeof kDlpackTable, 12, 1, 0};
 constexpr Extension kExtensions[] = {
     {DEVRT_DLPACK_EXTENSION, &kDlpackTable},
     {DEVRT_LAUNCH_EXTENSION, &kLaunchTable},
+    {DEVRT_PINNED_GUARD_EXTENSION, &kPinnedGuardTable},
     {DEVRT_PROBE_EXTENSION, &kProbeTable},
     {DEVRT_ELEMENTWISE_EXTENSION, &kElementwiseTable},
     {DEVRT_REDUCE_EXTENSION, &kReduceTable},

@@ -165,6 +165,22 @@ TEST_F(LaunchTest, UnorderedUpdatesMayBeLost) {
   });
 }
 
+TEST_F(LaunchTest, UnorderedReductionsAreNotLost) {
+  ExpectOutcomes({2}, [] {
+    Cell x(dev());
+    Stream s = NewStream();
+    Stream t = NewStream();
+    int64_t* p = x.ptr();
+    for (StreamRef stream : {s.ref(), t.ref()}) {
+      EXPECT_OK(Launch(stream, {Reduction(p, 8)}, [p](const LaunchContext& k) {
+        __atomic_fetch_add(k.Local(p), 1, __ATOMIC_RELAXED);
+      }));
+    }
+    EXPECT_OK(dev().Synchronize());
+    return x.Peek();
+  });
+}
+
 // It has work: the next stream is another one.
 TEST_F(LaunchTest, AStreamWithAKernelIsNotHandedOut) {
   Reset("mode=threaded");
