@@ -45,8 +45,9 @@ void SuballocationReports::ReportHandOut(const MemoryRequest& request,
 void SuballocationReports::ReportTakeBack(BlockPool* pool,
                                           const Block* block) const {
   if (!IsOpen(device_)) return;
-  const std::optional<StreamRef> home =
-      block->use == BlockUse::kPending ? std::nullopt : pool->stream();
+  // Also for a block that had to wait for other streams: work on its own stream
+  // may still be pending.
+  const std::optional<StreamRef> home = pool->stream();
   const devrt_stream handle =
       home.has_value() ? home->record()->handle.load(std::memory_order_acquire)
                        : nullptr;

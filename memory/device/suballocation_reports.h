@@ -40,8 +40,7 @@ class SuballocationReports {
   void HandOut(const MemoryRequest& request, void* pointer) const {
     if (ABSL_PREDICT_FALSE(wanted())) ReportHandOut(request, pointer);
   }
-  // Reports that the block is free again: behind the work of its pool's stream,
-  // or behind all work if the block had to wait.
+  // Reports that the block is free again, behind the work of its pool's stream.
   void TakeBack(BlockPool* pool, const Block* block) const {
     if (ABSL_PREDICT_FALSE(wanted())) ReportTakeBack(pool, block);
   }
