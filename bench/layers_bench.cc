@@ -9,6 +9,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <vector>
+
 #include "bench/bench_support.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/devrt.h"
@@ -58,6 +60,38 @@ void ChosenLayersOperation(benchmark::State& state) {
 }
 // Operations to a wait.
 BENCHMARK(ChosenLayersOperation)->Arg(16)->Arg(512)->Arg(4096);
+
+// A wait, a launch with accesses, and a record, on streams that take turns.
+void ChosenLayersStep(benchmark::State& state) {
+  constexpr uint64_t kBytes = 64;
+  constexpr size_t kStepsToAWait = 512;
+  const devrt::Device gpu = Gpu(0);
+  std::vector<devrt::Stream> streams;
+  std::vector<devrt::Event> events;
+  std::vector<void*> blocks;
+  for (int64_t i = 0; i < state.range(0); ++i) {
+    streams.push_back(bench::Value(devrt::Stream::Create(gpu)));
+    events.push_back(bench::Value(devrt::Event::Create(gpu)));
+    blocks.push_back(bench::Value(devrt::Allocate(gpu, kBytes)));
+  }
+  size_t last = 0;
+  size_t steps = 0;
+  for (auto _ : state) {
+    const size_t next = last + 1 == streams.size() ? 0 : last + 1;
+    bench::Check(streams[next].Wait(events[last]));
+    bench::Check(devrt::Launch(
+        streams[next],
+        {devrt::Read(blocks[last], kBytes), devrt::Write(blocks[next], kBytes)},
+        [](const devrt::LaunchContext&) {}));
+    bench::Check(events[next].Record(streams[next]));
+    last = next;
+    if (++steps % kStepsToAWait == 0) bench::Check(gpu.Synchronize());
+  }
+  bench::Check(gpu.Synchronize());
+  for (void* const block : blocks) bench::Check(devrt::Free(gpu, block));
+}
+// Streams.
+BENCHMARK(ChosenLayersStep)->Arg(16)->Arg(64);
 
 template <int kLayers>
 void PassThroughLayers(benchmark::State& state) {

@@ -31,7 +31,7 @@ FLOORS = [
     ["streams"],
     ["runtime"],
     ["backends/cuda", "backends/hip", "backends/mtia", "backends/template",
-     "layers/trace"],
+     "layers/trace", "layers/validate"],
     ["backends/gpu"],
     ["backends/tensor"],
     ["backends/abi", "backends/text", "backends"],
@@ -66,7 +66,7 @@ FOLDERS = {
                ["device"], ["common"]],
     "runtime": [["raw_memory"], ["registry"], ["plugins"], ["loader"], ["common"]],
     "streams": [["captures", "operations"], ["objects"], ["timelines"], ["common"]],
-    "tools": [["."], ["bench", "cts", "demo", "memory", "topo", "trace"]],
+    "tools": [["."], ["bench", "check", "cts", "demo", "memory", "topo", "trace"]],
 }
 
 # A backend or a layer knows the ABI, and none of the floors between it and the

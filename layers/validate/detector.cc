@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/validate/detector.h"
+
+#include <algorithm>
+
+namespace devrt::race {
+namespace {
+
+// Rows of an access that are noted one by one.  More rows become one range.
+constexpr uint64_t kMaxRows = 4096;
+
+bool Reads(Mode mode) {
+  return mode == Mode::kRead || mode == Mode::kReadWrite;
+}
+
+FindingKind KindOf(Mode earlier, Mode later) {
+  if (earlier == Mode::kRead) return FindingKind::kWriteAfterRead;
+  return Reads(later) ? FindingKind::kReadAfterWrite
+                      : FindingKind::kWriteAfterWrite;
+}
+
+}  // namespace
+
+Operation Detector::NewOperation(const Call& call, Epoch epoch) {
+  const Operation operation = {epoch, ++operations_, call.name, call.site};
+  history_.Add(operation);
+  return operation;
+}
+
+Operation Detector::Enqueue(const Call& call, Actor stream,
+                            const std::vector<MemoryAccess>& accesses) {
+  const Operation operation =
+      NewOperation(call, order_.Submit(call.thread, stream));
+  for (const MemoryAccess& access : accesses) {
+    Access(operation, order_.ClockOf(stream), access);
+  }
+  return operation;
+}
+
+Operation Detector::UseByHost(const Call& call,
+                              const std::vector<MemoryAccess>& accesses) {
+  const Operation operation =
+      NewOperation(call, order_.HostAction(call.thread));
+  for (const MemoryAccess& access : accesses) {
+    Access(operation, order_.ClockOf(call.thread), access);
+  }
+  return operation;
+}
+
+Mark Detector::Record(const Call& call, Actor stream, uint64_t event) {
+  Mark mark = order_.Record(call.thread, stream);
+  const Operation operation = NewOperation(call, mark.now());
+  history_.AddRecord({event, stream, operation, mark.now()});
+  return mark;
+}
+
+void Detector::Wait(const Call& call, Actor stream, uint64_t event,
+                    const Mark* mark) {
+  if (mark != nullptr) order_.Wait(call.thread, stream, *mark);
+  const Operation operation = {order_.ClockOf(stream).now(), ++operations_,
+                               call.name, call.site};
+  history_.AddWait(
+      {event, stream, operation, mark == nullptr ? Epoch() : mark->now()});
+}
+
+void Detector::Allocate(const Call& call, uint64_t address, uint64_t size,
+                        MemoryKind kind, uint32_t device) {
+  memory_.Add(address, size, kind, device,
+              NewOperation(call, order_.HostAction(call.thread)));
+}
+
+void Detector::Free(const Call& call, uint64_t address) {
+  Block* const block = memory_.Find(address);
+  if (block == nullptr) return;  // the backend has the error
+  const Operation operation =
+      NewOperation(call, order_.HostAction(call.thread));
+  ReportPending(FindingKind::kFreeWhileUsed, *block,
+                order_.ClockOf(call.thread), operation);
+  memory_.Release(block, operation);
+}
+
+void Detector::AllocateOn(const Call& call, Actor stream, uint64_t address,
+                          uint64_t size, uint32_t device) {
+  const Operation operation =
+      NewOperation(call, order_.Submit(call.thread, stream));
+  Block* const block =
+      memory_.Add(address, size, MemoryKind::kDevice, device, operation);
+  block->shadow.Access({0, size}, Mode::kWrite, operation,
+                       order_.ClockOf(stream), &conflicts_);
+}
+
+void Detector::FreeOn(const Call& call, Actor stream, uint64_t address) {
+  Block* const block = memory_.Find(address);
+  if (block == nullptr) return;
+  const Operation operation =
+      NewOperation(call, order_.Submit(call.thread, stream));
+  ReportPending(FindingKind::kFreeWhileUsed, *block, order_.ClockOf(stream),
+                operation);
+  memory_.Release(block, operation);
+}
+
+void Detector::HandOut(const Call& call, Actor stream, uint64_t address,
+                       uint64_t size, MemoryKind kind, uint32_t device) {
+  const Operation operation =
+      NewOperation(call, order_.HostAction(call.thread));
+  const VectorClock clock = order_.MarkOfNext(call.thread, stream);
+  std::vector<std::pair<BlockInfo, Conflict>> unknown;
+  memory_.HandOut(address, size, kind, device, operation, clock, &unknown);
+  for (const auto& [block, conflict] : unknown) {
+    Report(FindingKind::kReuseWhileUsed, block, conflict, operation, clock,
+           Mode::kWrite, false);
+  }
+}
+
+void Detector::TakeBack(const Call& call, Actor stream, uint64_t address) {
+  Block* const block = memory_.Find(address);
+  if (block == nullptr || !block->is_part) return;
+  const Operation operation =
+      NewOperation(call, order_.HostAction(call.thread));
+  const VectorClock clock = order_.MarkOfNext(call.thread, stream);
+  ReportPending(FindingKind::kFreeWhileUsed, *block, clock, operation);
+  memory_.Release(block, operation);
+}
+
+template <typename Use>
+void Detector::ForEachRange(const MemoryAccess& access, Use use) {
+  if (access.size == 0 || access.rows == 0) return;
+  const bool one_range = access.rows == 1 || access.pitch <= access.size;
+  if (one_range || access.rows > kMaxRows) {
+    const uint64_t end =
+        access.address + access.pitch * (access.rows - 1) + access.size;
+    use(Range{access.address, end}, access.approximate || !one_range);
+    return;
+  }
+  for (uint64_t row = 0; row < access.rows; ++row) {
+    const uint64_t begin = access.address + row * access.pitch;
+    use(Range{begin, begin + access.size}, false);
+  }
+}
+
+void Detector::Access(const Operation& by, const VectorClock& clock,
+                      const MemoryAccess& access) {
+  ForEachRange(access, [&](Range addresses, bool approximate) {
+    AccessRange(by, clock, access, addresses, approximate);
+  });
+}
+
+void Detector::Retract(const std::vector<MemoryAccess>& accesses) {
+  for (const MemoryAccess& access : accesses) {
+    ForEachRange(access, [&](Range addresses, bool /*approximate*/) {
+      while (addresses.begin < addresses.end) {
+        Block* const block = memory_.At(addresses.begin);
+        const uint64_t end = std::min(addresses.end, block->end);
+        block->shadow.Erase(
+            {addresses.begin - block->begin, end - block->begin});
+        addresses.begin = end;
+      }
+    });
+  }
+}
+
+bool Detector::CanReach(Actor stream, const BlockInfo& block) const {
+  if (block.kind != MemoryKind::kDevice || !order_.IsStream(stream))
+    return true;
+  const uint32_t device = order_.TraitsOf(stream).device;
+  return device == block.device || peers_.count({device, block.device}) != 0;
+}
+
+// An approximate range has bytes that the operation does not use.  It conflicts
+// for certain with a use of so many bytes in a row that one of them is used.
+// The access is not noted: later uses of the bytes between would conflict.
+void Detector::FindCertain(const Block& block, Range range,
+                           const MemoryAccess& access,
+                           const VectorClock& clock) {
+  block.shadow.FindUnknown(range, clock, &conflicts_);
+  const uint64_t enough =
+      access.approximate ? range.end - range.begin : access.pitch + access.size;
+  const auto is_unfounded = [&](const Conflict& conflict) {
+    if (conflict.range.end - conflict.range.begin < enough) return true;
+    return access.mode == conflict.earlier_mode &&
+           (access.mode == Mode::kRead || access.mode == Mode::kReduce);
+  };
+  conflicts_.erase(
+      std::remove_if(conflicts_.begin(), conflicts_.end(), is_unfounded),
+      conflicts_.end());
+}
+
+void Detector::AccessRange(const Operation& by, const VectorClock& clock,
+                           const MemoryAccess& access, Range addresses,
+                           bool approximate) {
+  while (addresses.begin < addresses.end) {
+    Block* const block = memory_.At(addresses.begin);
+    const uint64_t end = std::min(addresses.end, block->end);
+    const Range range = {addresses.begin - block->begin, end - block->begin};
+    addresses.begin = end;
+    conflicts_.clear();
+    if (!block->live()) {
+      Report(FindingKind::kUseAfterFree, *block,
+             {range, *block->released, Mode::kWrite}, by, clock, access.mode,
+             approximate);
+      continue;
+    }
+    if (access.by_kernel && !CanReach(by.epoch.actor, *block)) {
+      Report(FindingKind::kWrongDevice, *block,
+             {range, block->made, Mode::kWrite}, by, clock, access.mode,
+             approximate);
+    }
+    if (approximate) {
+      FindCertain(*block, range, access, clock);
+    } else {
+      block->shadow.Access(range, access.mode, by, clock, &conflicts_,
+                           access.reduction);
+    }
+    for (const Conflict& conflict : conflicts_) {
+      FindingKind kind = KindOf(conflict.earlier_mode, access.mode);
+      if (conflict.earlier.number == block->made.number) {
+        kind = FindingKind::kUseBeforeAllocation;
+      } else if (!order_.IsStream(by.epoch.actor)) {
+        kind = FindingKind::kHostAccess;
+      }
+      Report(kind, *block, conflict, by, clock, access.mode, approximate);
+    }
+  }
+}
+
+void Detector::ReportPending(FindingKind kind, const Block& block,
+                             const VectorClock& clock, const Operation& by) {
+  conflicts_.clear();
+  block.shadow.FindUnknown(clock, &conflicts_);
+  for (const Conflict& conflict : conflicts_) {
+    Report(kind, block, conflict, by, clock, Mode::kWrite, false);
+  }
+}
+
+void Detector::Report(FindingKind kind, const BlockInfo& block,
+                      const Conflict& conflict, const Operation& later,
+                      const VectorClock& clock, Mode later_mode,
+                      bool approximate) {
+  Finding finding;
+  finding.kind = kind;
+  finding.block = block;
+  finding.range = conflict.range;
+  finding.approximate = approximate;
+  finding.earlier = conflict.earlier;
+  finding.earlier_mode = conflict.earlier_mode;
+  finding.later = later;
+  finding.later_mode = later_mode;
+  finding.explanation = history_.Explain(conflict.earlier, later, clock);
+  sink_(finding);
+}
+
+}  // namespace devrt::race

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/validate/findings.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace devrt::race {
+namespace {
+
+using nlohmann::json;
+
+// Bytes that are not UTF-8 become U+FFFD: paths may hold any bytes.
+std::string OneLine(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+bool Matches(const std::string& glob, const std::string& text) {
+  return fnmatch(glob.c_str(), text.c_str(), 0) == 0;
+}
+
+}  // namespace
+
+std::string Findings::OpenFile(const std::string& path) {
+  path_ = path;
+  file_ = open(path.c_str(),
+               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  if (file_ < 0) {
+    return "cannot write the findings to " + path + ": " + std::strerror(errno);
+  }
+  opener_ = getpid();
+  Write(OneLine({{"record", "begin"},
+                 {"layer", "validate"},
+                 {"pid", opener_},
+                 {"program", program_invocation_short_name}}));
+  return "";
+}
+
+Findings::~Findings() {
+  if (file_ >= 0) close(file_);
+}
+
+void Findings::AddBackend(const std::string& name) {
+  Write(OneLine({{"record", "backend"}, {"name", name}, {"pid", getpid()}}));
+}
+
+// One call writes the whole line, since the lines of other processes may come
+// between two calls.
+void Findings::Write(std::string line) {
+  if (file_ < 0) return;
+  line += '\n';
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t n = write(file_, line.data() + done, line.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      log_("cannot write the findings to " + path_ + ": " +
+           std::strerror(errno) + "; the file lacks further findings");
+      close(std::exchange(file_, -1));
+      return;
+    }
+    done += static_cast<size_t>(n);
+  }
+}
+
+void Findings::EndFile() {
+  if (getpid() != opener_) return;
+  json counts = json::object();
+  for (const auto& [id, made] : findings_) counts[id] = made.count;
+  json unmatched = json::array();
+  for (const Suppression& one : suppressions_) {
+    if (one.matches == 0) unmatched.push_back(one.line);
+  }
+  Write(OneLine({{"record", "end"},
+                 {"pid", opener_},
+                 {"counts", std::move(counts)},
+                 {"suppressed", suppressed_},
+                 {"left_out", left_out_},
+                 {"unmatched", std::move(unmatched)}}));
+}
+
+std::string Findings::ReadSuppressions(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return "cannot read the suppressions " + path;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.empty() || line[0] == '#') continue;
+    const auto wrong = [&](const char* why) {
+      return path + ":" + std::to_string(number) + ": " + why + ": " + line;
+    };
+    const size_t colon = line.find(':');
+    const size_t space = line.find_first_of(" \t");
+    if (space == std::string::npos ||
+        line.find_first_not_of(" \t", space) == std::string::npos) {
+      return wrong("a suppression needs a reason after what it covers");
+    }
+    if (colon == std::string::npos || colon > space) {
+      return wrong("a suppression begins with id:, site: or pair:");
+    }
+    const std::string kind = line.substr(0, colon);
+    const std::string what = line.substr(colon + 1, space - colon - 1);
+    Suppression made;
+    made.line = path + ":" + std::to_string(number) + ": " + line;
+    if (kind == "id") {
+      made.id = what;
+    } else if (kind == "site") {
+      made.site = what;
+    } else if (kind == "pair" && what.find('|') != std::string::npos) {
+      made.site = what.substr(0, what.find('|'));
+      made.second = what.substr(what.find('|') + 1);
+    } else {
+      return wrong("a suppression is id:ID, site:GLOB or pair:GLOB|GLOB");
+    }
+    suppressions_.push_back(std::move(made));
+  }
+  return "";
+}
+
+bool Findings::IsSuppressed(const Finding& finding, const std::string& id,
+                            const Names& names) {
+  const std::string& a = names.Text(finding.earlier.site);
+  const std::string& b = names.Text(finding.later.site);
+  for (Suppression& one : suppressions_) {
+    bool matches = false;
+    if (!one.id.empty()) {
+      matches = one.id == id;
+    } else if (one.second.empty()) {
+      matches = Matches(one.site, a) || Matches(one.site, b);
+    } else {
+      matches = (Matches(one.site, a) && Matches(one.second, b)) ||
+                (Matches(one.site, b) && Matches(one.second, a));
+    }
+    if (!matches) continue;
+    ++one.matches;
+    return true;
+  }
+  return false;
+}
+
+std::string Findings::Add(const Finding& finding, const Names& names) {
+  const std::string id = FindingId(finding, names);
+  if (IsSuppressed(finding, id, names)) {
+    ++suppressed_;
+    return "";
+  }
+  Made& made = findings_[id];
+  made.last = ++total_;
+  if (++made.count > 1) return made.text;
+  made.kind = KindName(finding.kind);
+  made.text = FindingText(finding, names);
+  made.json = FindingJson(finding, names);
+  log_(made.text);
+  Write(made.json);
+  return made.text;
+}
+
+std::string Findings::Summary() const {
+  std::string text;
+  if (!findings_.empty() || suppressed_ != 0) {
+    text = "validate: " + std::to_string(findings_.size()) +
+           (findings_.size() == 1 ? " finding" : " findings") + ", " +
+           std::to_string(suppressed_) + " suppressed";
+    for (const auto& [id, made] : findings_) {
+      if (made.count == 1) continue;
+      text += "\n  " + id + ": " + std::to_string(made.count) + " times";
+    }
+  }
+  if (left_out_ != 0) {
+    text += (text.empty() ? "validate: " : "\n  ") + std::to_string(left_out_) +
+            " unordered pairs left out: the library that an adopted stream is "
+            "of may have ordered them (DEVRT_RACE_FOREIGN)";
+  }
+  for (const Suppression& one : suppressions_) {
+    if (one.matches != 0) continue;
+    if (!text.empty()) text += "\n";
+    text += "  matched nothing: " + one.line;
+  }
+  return text;
+}
+
+}  // namespace devrt::race

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host function of the program, as the layer passes it on.
+//
+// A program may learn in its own ways, such as a future, that its host function
+// has run, and go on.  The layer does not see that.  So the host counts as
+// having waited for the work before the function once the function runs.
+//
+// Ownership: the backend's call of Run ends the object.
+// Threads: Run runs on a thread of the backend.
+
+#ifndef DEVRT_LAYERS_VALIDATE_HOST_FUNCTION_H_
+#define DEVRT_LAYERS_VALIDATE_HOST_FUNCTION_H_
+
+#include <memory>
+#include <utility>
+
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "layers/validate/layer_state.h"
+#include "layers/validate/pinned_pages.h"
+
+namespace devrt::race {
+
+class HostFunction {
+ public:
+  using Function = void (*)(void* arg, devrt_status error);
+
+  // `before` is the work that the function comes after.
+  HostFunction(Mark before, Function function, void* arg)
+      : before_(std::move(before)), function_(function), arg_(arg) {}
+
+  static void Run(void* self, devrt_status error) {
+    const std::unique_ptr<HostFunction> own(static_cast<HostFunction*>(self));
+    JudgeTouches();
+    g_layer.validator->EndHostWait(own->before_);
+    if (PinnedPages* const pages = g_layer.pages) pages->Update();
+    own->function_(own->arg_, error);
+  }
+
+ private:
+  const Mark before_;
+  const Function function_;
+  void* const arg_;
+};
+
+}  // namespace devrt::race
+
+#endif  // DEVRT_LAYERS_VALIDATE_HOST_FUNCTION_H_

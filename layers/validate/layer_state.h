@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of the loaded layer, and values of the plugin ABI in the words of
+// the Validator.
+//
+// Threads: any.  The host opens one backend at a time, before calls to that
+// backend.  Only `pages` changes while calls to other backends run.
+
+#ifndef DEVRT_LAYERS_VALIDATE_LAYER_STATE_H_
+#define DEVRT_LAYERS_VALIDATE_LAYER_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "devrt/backends/abi/devrt_capture.h"
+#include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/backends/abi/devrt_stream_number.h"
+#include "layers/validate/validator.h"
+
+namespace devrt::race {
+
+class PinnedPages;
+
+struct LayerState {
+  const devrt_host_v0* host = nullptr;
+  Validator* validator = nullptr;  // nullptr: DEVRT_RACE=off
+  Findings* findings = nullptr;    // of the validator
+  bool throws = false;             // calls with a finding are refused
+  const devrt_stream_number_v0* numbers = nullptr;  // nullptr: older host
+  // Of the simulator; nullptr: it was not opened.
+  std::atomic<PinnedPages*> pages{nullptr};
+};
+inline LayerState g_layer;
+
+inline MemoryAccess Accessed(const void* ptr, uint64_t size, Mode mode) {
+  return {reinterpret_cast<uint64_t>(ptr), size, mode};
+}
+
+std::vector<MemoryAccess> Accesses(const devrt_access_v0* accesses,
+                                   uint32_t count);
+
+// The calling thread's present call of the program.  `name` is for a call that
+// the program gave none.
+Caller CallerOf(const char* name);
+
+// As CallerOf, with the number of the stream that the call is about.
+Caller CallerOn(const char* name, devrt_stream stream);
+
+// Judges what the host has done with pinned memory since the last call.
+void JudgeTouches();
+
+// nullptr, or the error that refuses a call with the finding `found`.
+devrt_status Verdict(const std::string& found);
+
+// Tells which streams of a backend record a graph.  What they get runs when
+// another library launches the graph, which no call shows.
+struct Captures {
+  const devrt_capture_v0* table = nullptr;  // nullptr: the backend has none
+  void* self = nullptr;
+
+  // Says once that such work is not seen.
+  bool Has(devrt_stream stream) const;
+};
+
+// The layer's own table of the extension `name`, whose functions take the
+// backend's Captures; nullptr: the layer has no such table.
+const void* OwnExtension(const char* name);
+
+}  // namespace devrt::race
+
+#endif  // DEVRT_LAYERS_VALIDATE_LAYER_STATE_H_

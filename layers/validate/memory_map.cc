@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/validate/memory_map.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace devrt::race {
+namespace {
+
+// More freed blocks than this stay known only as long as their addresses are
+// not given out again and no newer block was freed.
+constexpr size_t kFreedBlocks = 4096;
+
+// The bytes [begin, end) of a part, counted from its start.
+Block Piece(const Block& part, uint64_t begin, uint64_t end) {
+  Block piece;
+  static_cast<BlockInfo&>(piece) = part;
+  piece.begin = part.begin + begin;
+  piece.end = part.begin + end;
+  part.shadow.CopyTo({begin, end}, 0, &piece.shadow);
+  return piece;
+}
+
+}  // namespace
+
+MemoryMap::MemoryMap() {
+  host_.kind = MemoryKind::kHost;
+  host_.end = UINT64_MAX;
+}
+
+Block* MemoryMap::Containing(Blocks* blocks, uint64_t address) {
+  const auto next = blocks->upper_bound(address);
+  if (next == blocks->begin()) return nullptr;
+  Block& block = std::prev(next)->second;
+  return address < block.end ? &block : nullptr;
+}
+
+void MemoryMap::EraseReleased(Blocks* blocks, uint64_t begin, uint64_t end) {
+  auto at = blocks->upper_bound(begin);
+  if (at != blocks->begin() && std::prev(at)->second.end > begin) --at;
+  while (at != blocks->end() && at->first < end) {
+    at = at->second.live() ? std::next(at) : blocks->erase(at);
+  }
+}
+
+Block* MemoryMap::Add(uint64_t begin, uint64_t size, MemoryKind kind,
+                      uint32_t device, const Operation& made) {
+  ForgetRecent();
+  EraseReleased(&blocks_, begin, begin + size);
+  Block& block = blocks_[begin];
+  block = Block();
+  block.id = ++made_;
+  block.begin = begin;
+  block.end = begin + size;
+  block.kind = kind;
+  block.device = device;
+  block.made = made;
+  return &block;
+}
+
+Block* MemoryMap::Find(uint64_t begin) {
+  for (Blocks* const blocks : {&parts_, &blocks_}) {
+    const auto at = blocks->find(begin);
+    if (at != blocks->end() && at->second.live()) return &at->second;
+  }
+  return nullptr;
+}
+
+void MemoryMap::Release(Block* block, const Operation& by) {
+  block->released = by;
+  if (block->is_part) return;
+  freed_.push_back({block->begin, block->id});
+  if (freed_.size() <= kFreedBlocks) return;
+  const auto [begin, id] = freed_.front();
+  freed_.pop_front();
+  const auto at = blocks_.find(begin);
+  if (at != blocks_.end() && at->second.id == id) {
+    ForgetRecent();
+    blocks_.erase(at);
+  }
+}
+
+void MemoryMap::EraseParts(uint64_t begin, uint64_t size) {
+  ForgetRecent();
+  parts_.erase(parts_.lower_bound(begin), parts_.lower_bound(begin + size));
+}
+
+Block* MemoryMap::HandOut(
+    uint64_t begin, uint64_t size, MemoryKind kind, uint32_t device,
+    const Operation& made, const VectorClock& clock,
+    std::vector<std::pair<BlockInfo, Conflict>>* unknown) {
+  ForgetRecent();
+  Block block;
+  block.id = ++made_;
+  block.begin = begin;
+  block.end = begin + size;
+  block.kind = kind;
+  block.device = device;
+  block.is_part = true;
+  block.made = made;
+  std::vector<Block> rest;  // of earlier parts, beside the new one
+  std::vector<Conflict> conflicts;
+  auto at = parts_.upper_bound(begin);
+  if (at != parts_.begin() && std::prev(at)->second.end > begin) --at;
+  while (at != parts_.end() && at->first < block.end) {
+    Block& earlier = at->second;
+    const Range common = {std::max(begin, earlier.begin) - earlier.begin,
+                          std::min(block.end, earlier.end) - earlier.begin};
+    conflicts.clear();
+    earlier.shadow.FindUnknown(common, clock, &conflicts);
+    for (const Conflict& conflict : conflicts) {
+      unknown->push_back({earlier, conflict});
+    }
+    if (earlier.begin < begin) rest.push_back(Piece(earlier, 0, common.begin));
+    if (earlier.end > block.end) {
+      rest.push_back(Piece(earlier, common.end, earlier.end - earlier.begin));
+    }
+    if (earlier.begin == begin && earlier.end == block.end) {
+      block.shadow = std::move(earlier.shadow);
+    } else {
+      earlier.shadow.CopyTo(common, earlier.begin + common.begin - begin,
+                            &block.shadow);
+    }
+    at = parts_.erase(at);
+  }
+  for (Block& piece : rest) {
+    const uint64_t first = piece.begin;
+    parts_.emplace(first, std::move(piece));
+  }
+  return &(parts_[begin] = std::move(block));
+}
+
+Block* MemoryMap::At(uint64_t address) {
+  // Blocks begin at multiples of 256 bytes or more.
+  Block*& recent = recent_[(address >> 8) % kRecent];
+  if (recent != nullptr && address >= recent->begin && address < recent->end) {
+    return recent;
+  }
+  if (Block* const part = Containing(&parts_, address)) return recent = part;
+  Block* const block = Containing(&blocks_, address);
+  if (block == nullptr) return &host_;
+  if (parts_.empty()) recent = block;  // otherwise it may have parts
+  return block;
+}
+
+void MemoryMap::RemoveDevices(uint32_t begin, uint32_t end) {
+  ForgetRecent();
+  for (Blocks* const blocks : {&parts_, &blocks_}) {
+    for (auto at = blocks->begin(); at != blocks->end();) {
+      const Block& block = at->second;
+      if (block.device < begin || block.device >= end) {
+        ++at;
+        continue;
+      }
+      if (!block.is_part) EraseParts(block.begin, block.end - block.begin);
+      at = blocks->erase(at);
+    }
+  }
+}
+
+std::vector<const Block*> MemoryMap::Live() const {
+  std::vector<const Block*> live;
+  for (const Blocks* const blocks : {&blocks_, &parts_}) {
+    for (const auto& [begin, block] : *blocks) {
+      if (block.live()) live.push_back(&block);
+    }
+  }
+  return live;
+}
+
+void MemoryMap::Forget(const VectorClock& known_to_all) {
+  host_.shadow.Forget(known_to_all);
+  for (Blocks* const blocks : {&blocks_, &parts_}) {
+    for (auto& [begin, block] : *blocks) block.shadow.Forget(known_to_all);
+  }
+}
+
+}  // namespace devrt::race

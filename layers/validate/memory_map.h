@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory that a program has, as blocks with a life: made, handed out by an
+// allocator, taken back, freed.  Finds the block of an address and says what is
+// wrong with a use of it.
+//
+// An allocator hands out parts of a backend's block and takes them back.  Each
+// part has a life of its own.
+//
+// A freed block stays known until its addresses are given out again, so that a
+// report about a later use names both the free and the allocation.
+//
+// Threads: one at a time; the caller has the lock.
+
+#ifndef DEVRT_LAYERS_VALIDATE_MEMORY_MAP_H_
+#define DEVRT_LAYERS_VALIDATE_MEMORY_MAP_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "layers/validate/shadow.h"
+
+namespace devrt::race {
+
+enum class MemoryKind : uint8_t { kDevice, kPinned, kManaged, kHost };
+
+// What reports say of a block.
+struct BlockInfo {
+  uint64_t id = 0;  // counts blocks from 1; never used again
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  MemoryKind kind = MemoryKind::kDevice;
+  uint32_t device = 0;
+  bool is_part = false;               // handed out by an allocator
+  Operation made;                     // the allocation or hand-out
+  std::optional<Operation> released;  // the free or take-back
+
+  bool live() const { return !released.has_value(); }
+};
+
+struct Block : BlockInfo {
+  Shadow shadow;  // offsets from `begin`
+};
+
+class MemoryMap {
+ public:
+  // Addresses of host memory that devrt did not allocate belong to one block
+  // that begins at 0.
+  MemoryMap();
+
+  // A new block of a backend.  Freed blocks at its addresses are forgotten.
+  Block* Add(uint64_t begin, uint64_t size, MemoryKind kind, uint32_t device,
+             const Operation& made);
+  // The live block that begins at `begin`, or nullptr.
+  Block* Find(uint64_t begin);
+  // Ends the life of a block.  It stays known for reports.
+  void Release(Block* block, const Operation& by);
+
+  // The allocator gives [begin, begin + size) back: it has no parts any more.
+  void EraseParts(uint64_t begin, uint64_t size);
+  // A part of a block is in use.  The uses of earlier parts at its
+  // addresses pass to it: work that is still pending conflicts with new work.
+  // What an earlier part has beside it stays a part.
+  // Appends those that `clock` does not know, each with its block.
+  Block* HandOut(uint64_t begin, uint64_t size, MemoryKind kind,
+                 uint32_t device, const Operation& made,
+                 const VectorClock& clock,
+                 std::vector<std::pair<BlockInfo, Conflict>>* unknown);
+
+  // The block that has the address: a part, live or taken back; otherwise a
+  // block of a backend, live or freed; otherwise the host memory.
+  Block* At(uint64_t address);
+
+  // Forgets all memory of the devices [begin, end): a simulator was restarted.
+  void RemoveDevices(uint32_t begin, uint32_t end);
+
+  // Live blocks of the backends, and live parts, in the order of addresses.
+  std::vector<const Block*> Live() const;
+  // Forgets uses that every actor knows.
+  void Forget(const VectorClock& known_to_all);
+
+ private:
+  using Blocks = std::map<uint64_t, Block>;  // by begin
+
+  static Block* Containing(Blocks* blocks, uint64_t address);
+  // Called when a block was added or is about to go.
+  void ForgetRecent() { recent_.fill(nullptr); }
+  static void EraseReleased(Blocks* blocks, uint64_t begin, uint64_t end);
+
+  Blocks blocks_;  // of backends
+  Blocks parts_;   // handed out by allocators
+  std::deque<std::pair<uint64_t, uint64_t>>
+      freed_;  // begin and id, oldest first
+  Block host_;
+  uint64_t made_ = 0;  // blocks so far
+  // Blocks that At has found, by a hash of the address.  No other block has a
+  // part in them.
+  static constexpr size_t kRecent = 64;
+  std::array<Block*, kRecent> recent_{};
+};
+
+}  // namespace devrt::race
+
+#endif  // DEVRT_LAYERS_VALIDATE_MEMORY_MAP_H_

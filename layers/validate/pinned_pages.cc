@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/validate/pinned_pages.h"
+
+#include <dlfcn.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "layers/validate/layer_state.h"
+
+namespace devrt::race {
+namespace {
+
+// "program+0x1234 (main)": what addr2line takes.
+std::string PlaceOf(const void* instruction) {
+  Dl_info info = {};
+  if (instruction == nullptr || dladdr(instruction, &info) == 0) return "";
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  char offset[32];
+  std::snprintf(offset, sizeof offset, "+0x%" PRIxPTR,
+                reinterpret_cast<uintptr_t>(instruction) -
+                    reinterpret_cast<uintptr_t>(info.dli_fbase));
+  std::string place = slash == nullptr ? info.dli_fname : slash + 1;
+  place += offset;
+  if (info.dli_sname != nullptr) {
+    place += std::string(" (") + info.dli_sname + ")";
+  }
+  return place;
+}
+
+void Drop(devrt_status error) {
+  g_layer.host->error_destroy(g_layer.host->host, error);
+}
+
+}  // namespace
+
+PinnedPages::PinnedPages(const devrt_next_v0* next) {
+  const auto* const guard = static_cast<const devrt_pinned_guard_v0*>(
+      next->extension(next, DEVRT_PINNED_GUARD_EXTENSION, &self_));
+  if (guard == nullptr) return;
+  if (devrt_status error = guard->enable(self_)) {
+    Drop(error);
+    return;
+  }
+  guard_ = guard;
+  g_layer.pages = this;
+}
+
+void PinnedPages::Judge() {
+  if (!g_layer.validator->has_pinned()) return;
+  constexpr uint32_t kAtOnce = 16;
+  devrt_host_touch_v0 touches[kAtOnce];
+  uint32_t taken = 0;
+  bool any = false;
+  do {
+    Drop(guard_->take_touches(self_, touches, kAtOnce, &taken));
+    for (uint32_t i = 0; i < taken; ++i) {
+      const bool writes = touches[i].mode == DEVRT_ACCESS_WRITE;
+      const std::string place = PlaceOf(touches[i].instruction);
+      Caller caller;
+      caller.name = writes ? "host write" : "host read";
+      caller.place = place.c_str();
+      g_layer.validator->UseByHost(
+          caller, {Accessed(touches[i].address, 1,
+                            writes ? Mode::kWrite : Mode::kRead)});
+      any = true;
+    }
+  } while (taken == kAtOnce);
+  if (any) Apply();
+}
+
+void PinnedPages::Apply() {
+  if (!g_layer.validator->has_pinned()) return;
+  g_layer.validator->ForEachPageChange(
+      [&](const Validator::PageChange& change) {
+        Drop(guard_->protect(self_, reinterpret_cast<void*>(change.begin),
+                             change.end - change.begin, change.access));
+      });
+}
+
+}  // namespace devrt::race

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Findings as text and as JSON, with ids that stay over runs and builds.
+//
+//   race-7f3a21c4 [read-after-write] 4096 bytes at block 12 + 0
+//     (device memory of mtia:0, 4096 bytes, allocated at train.cc:40)
+//     earlier  write  "scale"  stream 1 of mtia:0  train.cc:52
+//     later    read   "sum"    stream 2 of mtia:0  train.cc:57
+//     nothing orders them: stream 2 comes after stream 1 up to train.cc:48
+//     near miss: stream 2 waits at train.cc:55 for an event that was recorded
+//       on stream 1 at train.cc:50 before the earlier operation
+//     to mend it: record an event on stream 1 after train.cc:52, and let
+//       stream 2 wait for it before train.cc:57
+//
+// Threads: one at a time; the caller has the lock.
+
+#ifndef DEVRT_LAYERS_VALIDATE_REPORT_H_
+#define DEVRT_LAYERS_VALIDATE_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "layers/validate/detector.h"
+#include "layers/validate/texts.h"
+
+namespace devrt::race {
+
+// Names for reports, which the detector does not know.
+class Names {
+ public:
+  virtual ~Names() = default;
+  virtual std::string ActorName(Actor actor) const = 0;  // "stream 1 of cuda:0"
+  virtual std::string DeviceName(uint32_t device) const = 0;  // "mtia:0"
+  virtual const std::string& Text(uint32_t number) const = 0;
+};
+
+// "read-after-write" and others: the words of reports and of suppressions.
+std::string_view KindName(FindingKind kind);
+
+// "race-7f3a21c4": a hash of the kind and of the two places, in either order,
+// without folders and addresses.  So the id is one for all runs, builds and
+// checkouts.
+std::string FindingId(const Finding& finding, const Names& names);
+
+std::string FindingText(const Finding& finding, const Names& names);
+// One line of JSON without a newline.
+std::string FindingJson(const Finding& finding, const Names& names);
+
+}  // namespace devrt::race
+
+#endif  // DEVRT_LAYERS_VALIDATE_REPORT_H_

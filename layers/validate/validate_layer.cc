@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The validate layer: its settings, and what devrt opens.
+//
+//   DEVRT_RACE=report|throw|off
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/backends/abi/devrt_sim.h"
+#include "layers/validate/layer_state.h"
+#include "layers/validate/watcher.h"
+
+namespace devrt::race {
+namespace {
+
+pid_t g_process = 0;  // that loaded the layer
+
+Watcher* WatcherOf(void* self) {
+  return static_cast<layer::internal::Front<Watcher, devrt_ops_v0>*>(self)
+      ->policy;
+}
+
+const void* AddExtension(void* self, const char* name, void** self_out) {
+  *self_out = WatcherOf(self)->captures();
+  return OwnExtension(name);
+}
+
+// ---- The simulator's restarts -----------------------------------------------
+
+// The simulator's own table, behind the one that the host gets.
+const devrt_sim_v1* g_sim = nullptr;
+DeviceKey g_sim_device0 = 0;
+
+devrt_status Restarted(devrt_status status) {
+  if (status == nullptr) g_layer.validator->Restart(g_sim_device0);
+  return status;
+}
+
+// A restart makes all handles and all memory invalid.  The other functions are
+// the simulator's, with its `self`: calls that control it pass no layer.
+const void* AttachSimulator(const Watcher& watcher, const void* table) {
+  static devrt_sim_v1 front;
+  g_sim = static_cast<const devrt_sim_v1*>(table);
+  g_sim_device0 = watcher.device0();
+  layer::internal::CopyTable(&front, table);
+  front.reset = [](void* self, const char* config, uint64_t size) {
+    return Restarted(g_sim->reset(self, config, size));
+  };
+  front.replay = [](void* self, const char* token, uint64_t size) {
+    return Restarted(g_sim->replay(self, token, size));
+  };
+  return &front;
+}
+
+const void* AttachExtension(void* self, const char* name, void* table_self,
+                            const void* table, void** self_out) {
+  if (g_layer.validator != nullptr &&
+      std::strcmp(name, DEVRT_SIM_EXTENSION) == 0) {
+    *self_out = table_self;
+    return AttachSimulator(*WatcherOf(self), table);
+  }
+  return layer::internal::AttachExtension<Watcher>(self, name, table_self,
+                                                   table, self_out);
+}
+
+devrt_status WrongSetting(const std::string& text) {
+  return plugin::Error(g_layer.host, DEVRT_INVALID_ARGUMENT, 0, text);
+}
+
+// The end of the program; most programs end without devrt::Shutdown().
+void End() {
+  // A forked child has the parent's counts, and maybe a lock that nobody holds.
+  if (getpid() != g_process) return;
+  JudgeTouches();  // what came after the program's last call of devrt
+  const std::string summary = g_layer.validator->End();
+  if (summary.empty()) return;
+  plugin::Log(g_layer.host, DEVRT_LOG_WARNING, __FILE__, __LINE__, summary);
+}
+
+// Reads the settings.
+devrt_status Configure() {
+  g_process = getpid();
+  const char* const race = secure_getenv("DEVRT_RACE");
+  const std::string mode = race == nullptr ? "report" : race;
+  if (mode == "off") return nullptr;
+  if (mode != "report" && mode != "throw") {
+    return WrongSetting("DEVRT_RACE=" + mode +
+                        " is not a mode; expected report, throw or off");
+  }
+  g_layer.throws = mode == "throw";
+  g_layer.findings = new Findings([](const std::string& text) {
+    plugin::Log(g_layer.host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text);
+  });
+  if (const char* const path = secure_getenv("DEVRT_RACE_FILE")) {
+    const std::string wrong = g_layer.findings->OpenFile(path);
+    if (!wrong.empty()) return WrongSetting("DEVRT_RACE_FILE: " + wrong);
+  }
+  if (const char* const path = secure_getenv("DEVRT_RACE_SUPPRESSIONS")) {
+    const std::string wrong = g_layer.findings->ReadSuppressions(path);
+    if (!wrong.empty()) {
+      return WrongSetting("DEVRT_RACE_SUPPRESSIONS: " + wrong);
+    }
+  }
+  const char* const foreign = secure_getenv("DEVRT_RACE_FOREIGN");
+  const std::string declared = foreign == nullptr ? "unseen" : foreign;
+  if (declared != "unseen" && declared != "declared") {
+    return WrongSetting("DEVRT_RACE_FOREIGN=" + declared +
+                        "; expected unseen or declared");
+  }
+  g_layer.validator = new Validator(g_layer.findings, declared == "declared");
+  std::atexit(&End);
+  return nullptr;
+}
+
+devrt_status OpenLayer(const devrt_host_v0* host, devrt_layer_v0* out) {
+  g_layer.host = host;
+  if (devrt_status wrong = Configure()) return wrong;
+  devrt_status status = layer::internal::Open<Watcher>(host, out);
+  out->attach_extension = &AttachExtension;
+  // A host of before add_extension has a shorter struct.
+  if (DEVRT_HAS_FIELD(out, devrt_layer_v0, add_extension)) {
+    out->add_extension = &AddExtension;
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace devrt::race
+
+extern "C" DEVRT_PLUGIN_EXPORT const devrt_manifest_v0 devrt_layer_manifest_v0 =
+    devrt::layer::internal::Manifest("validate", "devrt", DEVRT_VERSION);
+extern "C" DEVRT_PLUGIN_EXPORT devrt_status
+devrt_layer_open_v0(const devrt_host_v0* host, devrt_layer_v0* layer) {
+  return devrt::race::OpenLayer(host, layer);
+}
