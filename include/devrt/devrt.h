@@ -60,5 +60,6 @@
 #include "devrt/streams/probe.h"
 #include "devrt/streams/stream.h"
 #include "devrt/streams/stream_pool.h"
+#include "devrt/streams/validate.h"
 
 #endif  // DEVRT_INCLUDE_DEVRT_DEVRT_H_

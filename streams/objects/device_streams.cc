@@ -60,6 +60,7 @@ DeviceStreams::DeviceStreams(DeviceRecord* record)
   elementwise =
       FindExtension<devrt_elementwise_v0>(record, DEVRT_ELEMENTWISE_EXTENSION);
   reduce = FindExtension<devrt_reduce_v0>(record, DEVRT_REDUCE_EXTENSION);
+  race = FindExtension<devrt_race_v0>(record, DEVRT_RACE_EXTENSION);
 }
 
 DeviceStreams* DeviceStreams::Make(DeviceRecord* device) {

@@ -15,6 +15,7 @@
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/backends/abi/devrt_race.h"
 #include "devrt/backends/abi/devrt_tensor.h"
 #include "runtime/registry/records.h"
 #include "streams/common/capture_extension.h"
@@ -45,6 +46,7 @@ struct DeviceStreams {
   devrt_dlpack_v0 dlpack;  // defaults if the backend lacks the extension
   ExtensionOf<devrt_elementwise_v0> elementwise;
   ExtensionOf<devrt_reduce_v0> reduce;
+  ExtensionOf<devrt_race_v0> race;  // of a race detector, if there is one
 
   static DeviceStreams* Of(DeviceRecord* device) {
     DeviceStreams* s = device->streams.load(std::memory_order_acquire);

@@ -87,7 +87,18 @@ absl::Status LaunchOnHost(const StreamTarget& t,
 }
 
 // The function enqueues its work, with the stream's device current (C15).
-absl::Status LaunchNative(const StreamTarget& t, LaunchBody* body) {
+absl::Status LaunchNative(const StreamTarget& t, const Access* accesses,
+                          size_t count, LaunchBody* body,
+                          const LaunchOptions& options) {
+  const auto& race = DeviceStreams::Of(t.device)->race;
+  if (ABSL_PREDICT_FALSE(race.table != nullptr)) {
+    // A race detector sees nothing of what the function enqueues.
+    DEVRT_RETURN_IF_ERROR(FromPlugin(
+        t.device,
+        race.table->stream_access(race.self, t.handle, options.name, accesses,
+                                  static_cast<uint32_t>(count)),
+        "launch"));
+  }
   // StreamRef::Native would mark the stream as exposed, but the function has
   // the handle only for this call.
   void* native = nullptr;
@@ -136,7 +147,7 @@ absl::Status LaunchErased(StreamRef stream, const Access* accesses,
     return status;
   }
   // A body that failed may have enqueued work before.
-  absl::Status status = LaunchNative(t, body.get());
+  absl::Status status = LaunchNative(t, accesses, count, body.get(), options);
   NoteAccesses(stream, accesses, count);
   return status;
 }

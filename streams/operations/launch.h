@@ -65,6 +65,14 @@ inline Access Write(void* ptr, uint64_t bytes) {
 inline Access ReadWrite(void* ptr, uint64_t bytes) {
   return Access{ptr, bytes, DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE, 0};
 }
+// A range that the kernel updates with atomic operations of one operator, such
+// as sums of a histogram.  Reductions with equal numbers may run at one time;
+// the program chooses a number for each operator.
+inline Access Reduction(void* ptr, uint64_t bytes, uint32_t number = 0) {
+  return Access{ptr, bytes,
+                DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE | DEVRT_ACCESS_REDUCE,
+                number};
+}
 
 // What reports and the simulator know of a kernel.
 struct LaunchOptions {
