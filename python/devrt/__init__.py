@@ -67,6 +67,7 @@ from ._core import (
 from ._facade import get_device_module
 from ._memory import *
 from ._types import DeviceType, ExternalStream
+from ._validate import *
 from . import accelerator, cuda, hip, interop, mtia
 
 __version__ = "0.1.0"
@@ -85,20 +86,25 @@ __all__ = [
     "Error",
     "Event",
     "ExternalStream",
+    "Finding",
     "HostFuture",
     "InteropWarning",
     "InvalidArgumentError",
     "OutOfMemoryError",
+    "RaceError",
     "Stream",
     "StreamCaptureError",
     "StreamPool",
     "ThreadContext",
     "UnsupportedError",
     "Uuid",
+    "Validation",
     "absolute",
     "accelerator",
     "add",
     "allocator_settings",
+    "annotate_order",
+    "annotate_work",
     "arange",
     "array",
     "array_equal",
@@ -198,6 +204,8 @@ __all__ = [
     "uint64",
     "uint8",
     "unregister_host",
+    "use_on_host",
+    "validate",
     "where",
     "zeros",
     "zeros_like",

@@ -36,6 +36,7 @@ void BindPool(nb::module_& module);
 void BindProbe(nb::module_& module);
 void BindProperties(nb::module_& module);
 void BindSimulator(nb::module_& module);
+void BindValidate(nb::module_& module);
 void BindWakeups(nb::module_& module);
 
 // Decodes text of the library.  Bytes that are not UTF-8 are replaced.

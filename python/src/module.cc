@@ -96,6 +96,7 @@ NB_MODULE(_core, m) {
   BindProbe(m);
   BindProperties(m);
   BindSimulator(m);
+  BindValidate(m);
   BindWakeups(m);
   if (!MakeFunctionsPlain(module)) ThrowPythonError();
 }

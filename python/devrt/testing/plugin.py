@@ -9,6 +9,8 @@ seed: the seed of the first run.
 strategies: one of devrt.testing.STRATEGIES, or several.
 
 Other keywords are settings as in DEVRT_MTIA.
+
+With the option --devrt-race, a test also fails if nothing orders work of its streams.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, Generator
 import pytest
 
 _REPORT = pytest.StashKey[Any]()
+_VALIDATION = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,10 +48,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="devices of the machine, where no test wants more; for tokens that "
         "were printed with it",
     )
+    group.addoption(
+        "--devrt-race",
+        action="store_true",
+        help="fail each test whose streams use memory without an order",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the mark."""
+    """Registers the mark, and chooses the race detector."""
+    if config.getoption("--devrt-race"):
+        from .. import _core
+
+        try:
+            _core._enable_validation()
+        except _core.Error as error:
+            raise pytest.UsageError(f"--devrt-race: {error}") from None
     config.addinivalue_line(
         "markers",
         "sim(devices=2, runs=100, seed=None, strategies=..., **settings): "
@@ -105,11 +120,41 @@ def sim(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
     machine.end()
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: Any) -> Generator[None, None, None]:
+    """Begins to collect what the race detector finds, in fixtures too."""
+    _begin(item)
+    yield
+
+
+def _begin(item: Any) -> None:
+    if item.config.getoption("--devrt-race"):
+        from .. import _core
+
+        item.stash[_VALIDATION] = _core._FindingScope()
+
+
+def _add_findings(item: Any, report: Any) -> None:
+    scope = item.stash.get(_VALIDATION, None)
+    if scope is None:
+        return
+    _begin(item)  # for the test's next phase
+    text = "\n\n".join(finding[2] for finding in scope.findings())
+    if not text:
+        return
+    if report.passed:
+        report.outcome = "failed"
+        report.longrepr = text
+    else:
+        report.sections.append(("race detector", text))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None]:
-    """Adds to the report of a failure how to repeat it."""
+    """Adds to the report of a failure how to repeat it, and what is unordered."""
     outcome = yield
     report = outcome.get_result()
+    _add_findings(item, report)
     machine = item.stash.get(_REPORT, None)
     if machine is not None and report.failed:
         report.sections.append(("simulated machine", machine.report()))

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The race detector: findings of a part of a program, and declared work."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Iterable, List, NamedTuple, Optional, Tuple, Type, Union
+
+from . import _core
+from ._core import Error, Stream
+
+__all__ = [
+    "Finding",
+    "RaceError",
+    "Validation",
+    "annotate_order",
+    "annotate_work",
+    "use_on_host",
+    "validate",
+]
+
+_READ, _WRITE = 1, 2
+
+# An object with the attributes ptr and nbytes, such as an Array whose elements are
+# contiguous, or (address, bytes).
+Memory = Union[Any, Tuple[int, int]]
+
+
+class Finding(NamedTuple):
+    """A mistake in the order of a program's work."""
+
+    id: str
+    """Stays over runs, as "race-7f3a21c4"."""
+    kind: str
+    """Such as "read-after-write"."""
+    text: str
+    """The report, of several lines."""
+    json: str
+    """The report as a JSON object."""
+
+
+class RaceError(Error):
+    """Work of the program has no order.  `findings` has the reports."""
+
+    findings: List[Finding]
+
+    def __init__(self, findings: List[Finding]) -> None:
+        super().__init__("\n\n".join(finding.text for finding in findings))
+        self.findings = findings
+
+
+class Validation:
+    """What devrt.validate() returns."""
+
+    def __init__(self, check: bool) -> None:
+        self._check = check
+        self._scope: Any = None
+
+    @property
+    def findings(self) -> List[Finding]:
+        """The findings since the block began, each once."""
+        found = [] if self._scope is None else self._scope.findings()
+        return [Finding(*finding) for finding in found]
+
+    def __enter__(self) -> Validation:
+        if not _core._is_validated():
+            try:
+                _core._enable_validation()
+            except Error as error:
+                raise Error(
+                    f"devrt.validate: {error}; or set DEVRT_LAYERS=validate before "
+                    "the program starts"
+                ) from None
+        self._scope = _core._FindingScope()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        if self._check and error is None and self.findings:
+            raise RaceError(self.findings)
+
+
+def validate(check: bool = True) -> Validation:
+    """Looks for work whose order nothing ensures, in a `with` block.
+
+    The block raises RaceError at its end if there are findings; with check=False
+    they are in `findings` alone.  The first block must begin before the program opens
+    a backend, unless DEVRT_LAYERS names the layer "validate".
+    """
+    return Validation(check)
+
+
+def _ranges(reads: Iterable[Memory], writes: Iterable[Memory]) -> List[Any]:
+    made = []
+    for memories, mode in ((reads, _READ), (writes, _WRITE)):
+        for memory in memories:
+            pair = memory if isinstance(memory, tuple) else (memory.ptr, memory.nbytes)
+            made.append((*pair, mode))
+    return made
+
+
+def use_on_host(reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()) -> None:
+    """Declares that this thread uses memory now, such as a view of pinned memory.
+
+    Each item is an Array whose elements are contiguous, or (address, bytes).
+    """
+    _core._use_on_host(_ranges(reads, writes))
+
+
+def annotate_work(
+    stream: Stream,
+    reads: Iterable[Memory] = (),
+    writes: Iterable[Memory] = (),
+    *,
+    name: str = "native work",
+) -> None:
+    """Declares work that another library enqueues on `stream` next.
+
+    Items are as in use_on_host.  `name` is for reports.
+    """
+    _core._annotate_work(stream, _ranges(reads, writes), name)
+
+
+def annotate_order(earlier: Stream, later: Stream) -> None:
+    """Declares that later work of `later` comes after the present work of `earlier`.
+
+    For order that another library has made.
+    """
+    _core._annotate_order(earlier, later)

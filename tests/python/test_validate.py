@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt.validate(), declared work, and pytest's option --devrt-race."""
+
+import textwrap
+
+import pytest
+
+SETUP = """
+import devrt
+device = devrt.Device("mtia:0")
+a, b = devrt.Stream(device), devrt.Stream(device)
+def race(ordered):
+    with a:
+        x = devrt.ones(1024, device=device)
+    y = devrt.empty(1024, device=device)
+    devrt.annotate_work(a, writes=[x], name="writer")
+    if ordered:
+        b.wait(a.record())
+    devrt.annotate_work(b, reads=[x], name="reader")
+    a.synchronize()
+    b.synchronize()
+"""
+
+
+@pytest.fixture
+def run(run_program):
+    """Returns a function that runs a program and returns what it prints."""
+
+    def run_one(body, **environment):
+        done = run_program(textwrap.dedent(body).replace("SETUP", SETUP),
+                           env={"DEVRT_LOG": "off", **environment})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run_one
+
+
+def test_a_block_raises_for_unordered_work(run):
+    out = run("""
+import devrt
+with devrt.validate():
+    pass
+SETUP
+try:
+    with devrt.validate():
+        race(ordered=False)
+except devrt.RaceError as error:
+    print(error.findings[0].kind, error.findings[0].id[:5])
+    print(error)
+""")
+    assert out.startswith("read-after-write race-")
+    assert '"writer"' in out and '"reader"' in out
+
+
+def test_a_block_with_ordered_work_ends_quietly(run):
+    assert run("""
+import devrt
+with devrt.validate():
+    pass
+SETUP
+with devrt.validate() as validation:
+    race(ordered=True)
+print(len(validation.findings))
+""") == "0\n"
+
+
+def test_findings_can_be_read_without_an_exception(run):
+    assert run("""
+import devrt
+with devrt.validate(check=False) as early:
+    pass
+SETUP
+with devrt.validate(check=False) as validation:
+    race(ordered=False)
+print(len(early.findings) > 0, len(validation.findings) > 0)
+print(validation.findings[0].json[0])
+""") == "True True\n{\n"
+
+
+def test_an_exception_of_the_block_is_kept(run):
+    assert run("""
+import devrt
+with devrt.validate():
+    pass
+SETUP
+try:
+    with devrt.validate():
+        race(ordered=False)
+        raise KeyError("own")
+except KeyError as error:
+    print(error)
+""") == "'own'\n"
+
+
+def test_the_first_block_comes_before_the_first_backend(run):
+    out = run("""
+SETUP
+try:
+    with devrt.validate():
+        pass
+except devrt.Error as error:
+    print(error)
+""")
+    assert "mtia" in out and "DEVRT_LAYERS=validate" in out
+
+
+def test_the_environment_chooses_the_layer(run):
+    assert run("""
+SETUP
+with devrt.validate(check=False) as validation:
+    race(ordered=False)
+print(validation.findings[0].kind)
+""", DEVRT_LAYERS="validate") == "read-after-write\n"
+
+
+def test_declared_order_is_known(run):
+    assert run("""
+import devrt
+with devrt.validate():
+    pass
+SETUP
+with devrt.validate() as validation:
+    with a:
+        x = devrt.ones(1024, device=device)
+    devrt.annotate_order(a, b)
+    devrt.annotate_work(b, reads=[(x.ptr, x.nbytes)])
+    a.synchronize()
+    b.synchronize()
+print(len(validation.findings))
+""") == "0\n"
+
+
+def test_the_host_reads_pinned_memory_in_flight(run):
+    assert run("""
+import devrt
+with devrt.validate():
+    pass
+SETUP
+with devrt.validate(check=False) as validation:
+    address = devrt.pinned_alloc(4096, device)
+    devrt.annotate_work(a, writes=[(address, 4096)])
+    devrt.use_on_host(reads=[(address, 4096)])
+    a.synchronize()
+    devrt.pinned_delete(address)
+print(*[finding.kind for finding in validation.findings])
+""") == "host-access-in-flight\n"
+
+
+def test_without_the_layer_declarations_do_nothing(run):
+    assert run("""
+SETUP
+race(ordered=False)
+devrt.use_on_host(reads=[(1, 2)])
+devrt.annotate_order(a, b)
+""") == ""
+
+
+@pytest.mark.parametrize("wrong, message", [
+    ("devrt.annotate_work(a, reads=[7])", "ptr"),
+    ("devrt.annotate_work(7)", "Stream"),
+    ("devrt.use_on_host(reads=[(1, -2)])", "bytes"),
+])
+def test_wrong_arguments_are_refused(run, wrong, message):
+    assert message in run(f"""
+SETUP
+try:
+    {wrong}
+except Exception as error:
+    print(error)
+""")
+
+
+RACE = """
+import devrt
+
+def test_unordered():
+    device = devrt.Device("mtia:0")
+    a, b = devrt.Stream(device), devrt.Stream(device)
+    with a:
+        x = devrt.ones(1024, device=device)
+    devrt.annotate_work(b, reads=[x], name="reader")
+    a.synchronize()
+    b.synchronize()
+
+def test_ordered():
+    device = devrt.Device("mtia:0")
+    a = devrt.Stream(device)
+    with a:
+        x = devrt.ones(1024, device=device)
+        y = x + x
+    a.synchronize()
+
+def test_that_fails():
+    test_unordered()
+    assert False
+"""
+
+
+def test_pytest_fails_tests_with_unordered_work(run_pytest):
+    result = run_pytest(RACE, "--devrt-race")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*read-after-write*", "*race detector*"])
+
+
+def test_pytest_fails_tests_whose_fixture_leaves_work_unordered(run_pytest):
+    result = run_pytest(RACE.replace("def test_", "def check_") + """
+import pytest
+
+@pytest.fixture
+def at_the_end():
+    yield
+    check_unordered()
+
+def test_that_passes(at_the_end):
+    pass
+""", "--devrt-race")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*read-after-write*"])
+
+
+def test_pytest_without_the_option_looks_for_nothing(run_pytest):
+    run_pytest(RACE).assert_outcomes(passed=2, failed=1)
