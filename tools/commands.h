@@ -10,6 +10,7 @@
 namespace devrt::tools {
 
 extern const Command kBenchCommand;
+extern const Command kCheckCommand;
 extern const Command kListCommand;
 extern const Command kInfoCommand;
 extern const Command kInspectCommand;

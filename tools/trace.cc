@@ -18,12 +18,12 @@
 #include "absl/strings/str_format.h"
 #include "tools/commands.h"
 #include "tools/common/arguments.h"
+#include "tools/common/output_file.h"
+#include "tools/common/program.h"
 #include "tools/common/terminal.h"
 #include "tools/common/text.h"
-#include "tools/trace/output_file.h"
 #include "tools/trace/ring_reader.h"
 #include "tools/trace/trace_events.h"
-#include "tools/trace/traced_program.h"
 
 namespace devrt::tools {
 namespace {
@@ -113,7 +113,9 @@ int RunAndConvert(const std::vector<std::string>& words, OutputFile* out,
                                                std::strerror(errno)));
   }
   const auto close_ring = absl::MakeCleanup([=] { close(ring); });
-  const absl::StatusOr<TracedProgram> program = RunTraced(words, ring);
+  const absl::StatusOr<EndedProgram> program =
+      RunProgram(words, {{"DEVRT_LAYERS", LayersWith("trace")},
+                         {"DEVRT_TRACE", PathOfOpenFile(ring)}});
   if (!program.ok()) return Failure(kTraceCommand, Explain(program.status()));
   if (program->cannot_be_run != 0) {
     Failure(kTraceCommand, absl::StrCat(Printable(words[0]), " cannot be run: ",

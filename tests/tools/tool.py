@@ -15,7 +15,7 @@ TOOL = os.environ["DEVRT_TOOL"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Those with --json.
 REPORTS = ["bench", "demo", "list", "info", "topo", "inspect"]
-COMMANDS = [*REPORTS, "cts", "memory", "new-backend", "trace"]
+COMMANDS = [*REPORTS, "check", "cts", "memory", "new-backend", "trace"]
 PLUGIN = str(pathlib.Path(TOOL).parents[1] / "lib/devrt/libdevrt_mtia.so")
 # Arguments without which a command does nothing.
 NEEDED_ARGUMENTS = {"bench": ["memory", "--quick"], "inspect": [PLUGIN]}

@@ -6,13 +6,18 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "tools/common/text.h"
+#include "tools/timeline/svg_pieces.h"
 #include "tools/timeline/timeline.h"
 
 namespace devrt::tools {
 namespace {
+
+using namespace svg;  // NOLINT(google-build-using-namespace)
 
 constexpr double kWidth = 1200;
 constexpr double kMargin = 28;
@@ -22,53 +27,27 @@ constexpr double kLegendTop = 92;
 constexpr double kLegendHeight = 22;  // one line
 constexpr double kGroupHeight = 30;
 constexpr double kRowHeight = 46;
+constexpr double kRowHeightWithNotes = 78;
+constexpr double kFootHeight = 18;  // one line
+constexpr size_t kFootColumns = 150;
 constexpr double kBarHeight = 24;
-constexpr double kInk = 7.4;   // width of a letter of 13 px
-constexpr double kMark = 5.5;  // from the middle of a mark to its corners
 constexpr size_t kLongestRowName = 19;
 
-constexpr char kText[] = "#1b1f24";
-constexpr char kFaint[] = "#5c6570";
-constexpr char kLine[] = "#d9dee4";
-constexpr char kPaper[] = "#ffffff";
-constexpr char kArrow[] = "#3d4650";
-constexpr char kFaintArrow[] = "#a9b3bd";
+constexpr ArrowStyle kDeciding = {"arrow", kArrow, "1.5"};
+constexpr ArrowStyle kPassed = {"faint", kFaintArrow, "1"};
+constexpr ArrowStyle kNearMiss = {"faint", kFaintArrow, "1.5"};
+constexpr ArrowStyle kMissing = {"missing", kRed, "2.5", "7 4"};
 
-double WidthOf(std::string_view text) {
-  return kInk * static_cast<double>(Columns(text));
-}
-
-// Returns `text`, cut to `most` letters; a cut text ends in "…".
-std::string Cut(const std::string& text, size_t most) {
-  if (Columns(text) <= most) return text;
-  std::string out;
-  for (size_t at = 0, columns = 0; at < text.size(); ++at) {
-    columns += Columns(text.substr(at, 1));
-    if (columns >= most) break;
-    out += text[at];
+const ArrowStyle& StyleOf(TimelineArrow::Kind kind) {
+  switch (kind) {
+    case TimelineArrow::Kind::kMissing:
+      return kMissing;
+    case TimelineArrow::Kind::kNearMiss:
+      return kNearMiss;
+    case TimelineArrow::Kind::kOrder:
+      break;
   }
-  return out + "…";
-}
-
-std::string Words(double x, double y, std::string_view attributes,
-                  std::string_view text) {
-  return absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\" %s>%s</text>\n", x, y,
-                         attributes, MarkupText(text));
-}
-
-std::string Box(double x, double y, double width, double height,
-                std::string_view attributes) {
-  return absl::StrFormat(
-      "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" %s/>\n", x, y,
-      width, height, attributes);
-}
-
-// Draws the mark of an event or of stream-ordered memory.
-std::string Diamond(double x, double y, const char* colour) {
-  return absl::StrFormat(
-      "<path d=\"M%.1f %.1fl%.1f %.1f %.1f %.1f %.1f %.1fz\" fill=\"%s\" "
-      "stroke=\"%s\"/>\n",
-      x, y - kMark, kMark, kMark, -kMark, kMark, -kMark, -kMark, colour, kText);
+  return kDeciding;
 }
 
 class SvgWriter {
@@ -81,36 +60,42 @@ class SvgWriter {
       waited_for_.insert(op.waits.begin(), op.waits.end());
     }
     legend_ = Legend();
+    row_height_ = timeline.timed ? kRowHeight : kRowHeightWithNotes;
     double y = top_;
     std::string group;
     for (const TimelineRow& row : timeline.rows) {
       if (row.group != group) y += kGroupHeight;
       group = row.group;
       row_y_.push_back(y);
-      y += kRowHeight;
+      y += row_height_;
     }
     bottom_ = y + 6;
-    height_ = bottom_ + 74;
+    foot_ = FootLines();
+    height_ = bottom_ + (timeline.timed ? 56 : 20) +
+              kFootHeight * static_cast<double>(foot_.size());
   }
 
   std::string Text() const {
     return Head() + legend_ + Axis() + Rows() + Arrows(false) + Arrows(true) +
-           Bars() + Marks() + Foot() + "</svg>\n";
+           FurtherArrows() + Bars() + Marks() + Foot() + "</svg>\n";
   }
 
  private:
   double X(uint64_t ns) const {
     return kLeft + static_cast<double>(ns) / elapsed_ * (kRight - kLeft);
   }
-  double Middle(size_t row) const { return row_y_[row] + kRowHeight / 2; }
+  double Middle(size_t row) const { return row_y_[row] + row_height_ / 2; }
 
   std::string Head() const {
     const std::string title =
         timeline_.title.empty() ? "What ran when" : timeline_.title;
-    const std::string summary = absl::StrFormat(
-        "Took %s (%s). On average %.2f operations ran at a time.",
-        FormatTime(timeline_.elapsed_ns()), timeline_.clock,
-        timeline_.overlap());
+    const std::string summary =
+        timeline_.timed
+            ? absl::StrFormat(
+                  "Took %s (%s). On average %.2f operations ran at a time.",
+                  FormatTime(timeline_.elapsed_ns()), timeline_.clock,
+                  timeline_.overlap())
+            : timeline_.summary;
     return absl::StrFormat(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f "
                "%.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" "
@@ -120,20 +105,14 @@ class SvgWriter {
                kWidth, height_, kWidth, height_, kText) +
            absl::StrFormat("<title>%s</title>\n<desc>%s</desc>\n",
                            MarkupText(title), MarkupText(summary)) +
-           Marker("arrow", kArrow) + Marker("faint", kFaintArrow) +
+           ArrowHead("arrow", kArrow) + ArrowHead("faint", kFaintArrow) +
+           (Has(TimelineArrow::Kind::kMissing) ? ArrowHead("missing", kRed)
+                                               : "") +
            Box(0.5, 0.5, kWidth - 1, height_ - 1,
                absl::StrFormat("rx=\"8\" fill=\"%s\" stroke=\"%s\"", kPaper,
                                kLine)) +
            Words(kMargin, 40, "font-size=\"20\" font-weight=\"600\"", title) +
            Words(kMargin, 64, absl::StrFormat("fill=\"%s\"", kFaint), summary);
-  }
-
-  static std::string Marker(const char* id, const char* colour) {
-    return absl::StrFormat(
-        "<marker id=\"%s\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
-        "markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
-        "<path d=\"M0 0.5 L8 4 L0 7.5 z\" fill=\"%s\"/></marker>\n",
-        id, colour);
   }
 
   // Sets top_, the upper edge of the rows.
@@ -170,13 +149,29 @@ class SvgWriter {
       if (waited_for_.empty()) break;
       const double at =
           add(30, decisive ? "wait that set the start" : "wait already over");
-      out += Arrow(at, y - 4, at + 28, y - 4, decisive, "");
+      out += ArrowPath(at, y - 4, at + 28, y - 4,
+                       decisive ? kDeciding : kPassed, "");
+    }
+    for (const auto& [kind, words] :
+         {std::pair(TimelineArrow::Kind::kMissing, "missing wait"),
+          std::pair(TimelineArrow::Kind::kNearMiss, "wait that does not help"),
+          std::pair(TimelineArrow::Kind::kOrder, "last common order")}) {
+      if (!Has(kind)) continue;
+      const double at = add(30, words);
+      out += ArrowPath(at, y - 4, at + 28, y - 4, StyleOf(kind), "");
     }
     top_ = y + 26;
     return out;
   }
 
+  bool Has(TimelineArrow::Kind kind) const {
+    return std::any_of(
+        timeline_.arrows.begin(), timeline_.arrows.end(),
+        [&](const TimelineArrow& arrow) { return arrow.kind == kind; });
+  }
+
   std::string Axis() const {
+    if (!timeline_.timed) return "";
     constexpr size_t kMostMarks = 12;
     const AxisScale scale = ChooseScale(timeline_.elapsed_ns(), kMostMarks);
     std::string out;
@@ -208,7 +203,7 @@ class SvgWriter {
           kLeft, Middle(row), kRight, Middle(row), kFaintArrow);
       out += Words(kMargin + 14, Middle(row) + 4.5, "",
                    Cut(timeline_.rows[row].name, kLongestRowName));
-      if (const uint64_t busy = timeline_.busy_ns(row); busy > 0) {
+      if (const uint64_t busy = BusyNs(row); busy > 0) {
         const double share = 100 * static_cast<double>(busy) / elapsed_;
         out += Words(kWidth - kMargin, Middle(row) + 4.5,
                      absl::StrFormat("text-anchor=\"end\" fill=\"%s\"", kFaint),
@@ -216,6 +211,10 @@ class SvgWriter {
       }
     }
     return out;
+  }
+
+  uint64_t BusyNs(size_t row) const {
+    return timeline_.timed ? timeline_.busy_ns(row) : 0;
   }
 
   double Width(const TimelineOp& op) const {
@@ -236,8 +235,7 @@ class SvgWriter {
   // True if a label that ends at `right` covers no later bar of the row.
   bool HasRoom(const TimelineOp& op, double right) const {
     // The end of the line has the text that says how busy the row was.
-    const double end =
-        timeline_.busy_ns(op.row) > 0 ? kRight + 8 : kWidth - kMargin;
+    const double end = BusyNs(op.row) > 0 ? kRight + 8 : kWidth - kMargin;
     return right <= end &&
            std::none_of(timeline_.ops.begin(), timeline_.ops.end(),
                         [&](const TimelineOp& other) {
@@ -281,9 +279,22 @@ class SvgWriter {
       } else if (HasRoom(op, beside + WidthOf(label))) {
         out += Words(beside, y + 16.5, "", label);
       }
-      out += "</g>\n";
+      out += "</g>\n" + Note(op);
     }
     return out;
+  }
+
+  // The note of an operation, where the picture has notes: above the first row
+  // and below the others, since arrows are between the rows.
+  std::string Note(const TimelineOp& op) const {
+    if (timeline_.timed || op.note.empty()) return "";
+    const double y = Middle(op.row) +
+                     (op.row == 0 ? -kBarHeight / 2 - 6 : kBarHeight / 2 + 14);
+    return Words(
+        MiddleX(op), y,
+        absl::StrFormat("text-anchor=\"middle\" font-size=\"11\" fill=\"%s\"",
+                        kFaint),
+        op.note);
   }
 
   // The operations that are marks, and an event behind each operation that
@@ -298,13 +309,17 @@ class SvgWriter {
           "<g><title>%s</title>%s</g>\n",
           MarkupText(IsMark(op.kind) ? Tip(op) : "event behind " + NameOf(op)),
           Diamond(MarkX(op), Middle(op.row), StyleOf(kind).colour));
+      out += Note(op);
     }
     return out;
   }
 
   // The x of a mark, or of the event behind an operation.
   double MarkX(const TimelineOp& op) const {
-    return IsMark(op.kind) ? (X(op.begin_ns) + X(op.end_ns)) / 2 : X(op.end_ns);
+    return IsMark(op.kind) ? MiddleX(op) : X(op.end_ns);
+  }
+  double MiddleX(const TimelineOp& op) const {
+    return (X(op.begin_ns) + X(op.end_ns)) / 2;
   }
 
   // "copy in of chunk 1", "record on stream 3".
@@ -319,9 +334,11 @@ class SvgWriter {
     if (op.chunk > 0) {
       tip += absl::StrFormat(", %s %d", timeline_.unit, op.chunk);
     }
-    tip += absl::StrFormat(": %s to %s, %s", FormatTime(op.begin_ns),
-                           FormatTime(op.end_ns),
-                           FormatTime(op.end_ns - op.begin_ns));
+    if (timeline_.timed) {
+      tip += absl::StrFormat(": %s to %s, %s", FormatTime(op.begin_ns),
+                             FormatTime(op.end_ns),
+                             FormatTime(op.end_ns - op.begin_ns));
+    }
     if (op.bytes > 0) tip += ", " + FormatBytes(op.bytes);
     for (size_t i = 0; i < op.waits.size(); ++i) {
       tip += (i == 0 ? "; waits for " : " and ") +
@@ -338,50 +355,71 @@ class SvgWriter {
       for (size_t wait : op.waits) {
         if ((timeline_.DecidingOp(i) == wait) != decisive) continue;
         const TimelineOp& other = timeline_.ops[wait];
-        if (other.row == op.row) continue;
-        const double side = other.row < op.row ? 1 : -1;
-        const double to_x = IsMark(op.kind) ? MarkX(op) : X(op.begin_ns) + 2;
-        const double to_y = IsMark(op.kind) ? kMark : kBarHeight / 2;
-        out += Arrow(MarkX(other), Middle(other.row) + side * kBarHeight / 2,
-                     to_x, Middle(op.row) - side * to_y, decisive,
+        out += Arrow(other, op, decisive ? kDeciding : kPassed,
                      NameOf(op) + " waits for " + NameOf(other));
       }
     }
     return out;
   }
 
-  // `tip`: the text of the tooltip, or empty.
-  static std::string Arrow(double x1, double y1, double x2, double y2,
-                           bool decisive, const std::string& tip) {
-    const double bend = (y1 + y2) / 2;
-    const std::string title =
-        tip.empty() ? "" : "<title>" + MarkupText(tip) + "</title>";
-    return absl::StrFormat(
-        "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" "
-        "stroke=\"%s\" stroke-width=\"%s\" marker-end=\"url(#%s)\">%s"
-        "</path>\n",
-        x1, y1, x1, bend, x2, bend, x2, y2, decisive ? kArrow : kFaintArrow,
-        decisive ? "1.5" : "1", decisive ? "arrow" : "faint", title);
+  std::string FurtherArrows() const {
+    std::string out;
+    for (const TimelineArrow& arrow : timeline_.arrows) {
+      out += Arrow(timeline_.ops[arrow.from], timeline_.ops[arrow.to],
+                   StyleOf(arrow.kind), arrow.tip);
+    }
+    return out;
   }
 
-  std::string Foot() const {
+  // Between operations of two rows.  Nothing for operations of one row.
+  std::string Arrow(const TimelineOp& from, const TimelineOp& to,
+                    const ArrowStyle& style, const std::string& tip) const {
+    if (from.row == to.row) return "";
+    const double side = from.row < to.row ? 1 : -1;
+    const double to_x = IsMark(to.kind) ? MarkX(to) : X(to.begin_ns) + 2;
+    const double to_y = IsMark(to.kind) ? kMark : kBarHeight / 2;
+    return ArrowPath(MarkX(from), Middle(from.row) + side * kBarHeight / 2,
+                     to_x, Middle(to.row) - side * to_y, style, tip);
+  }
+
+  std::vector<std::string> FootLines() const {
+    if (timeline_.timed) return {TimedFoot()};
+    std::vector<std::string> lines;
+    std::istringstream text(Wrap(timeline_.foot, kFootColumns, 0));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+
+  std::string TimedFoot() const {
     const bool numbered =
         std::any_of(timeline_.ops.begin(), timeline_.ops.end(),
                     [](const TimelineOp& op) { return op.chunk > 0; });
-    return Words(
-        kMargin, height_ - 20,
-        absl::StrFormat("font-size=\"12\" fill=\"%s\"", kFaint),
-        "Each line is a stream" +
-            (numbered ? "; the numbers are " + timeline_.unit + "s" : "") +
-            ". Operations of one stream run one after another; streams run "
-            "side by side unless an event makes one wait (the arrows).");
+    return "Each line is a stream" +
+           (numbered ? "; the numbers are " + timeline_.unit + "s" : "") +
+           ". Operations of one stream run one after another; streams run "
+           "side by side unless an event makes one wait (the arrows).";
+  }
+
+  std::string Foot() const {
+    std::string out;
+    double y =
+        height_ - 20 - kFootHeight * (static_cast<double>(foot_.size()) - 1);
+    for (const std::string& line : foot_) {
+      out +=
+          Words(kMargin, y,
+                absl::StrFormat("font-size=\"12\" fill=\"%s\"", kFaint), line);
+      y += kFootHeight;
+    }
+    return out;
   }
 
   const Timeline& timeline_;
   const double elapsed_;
   std::set<size_t> waited_for_;  // indices into Timeline::ops
   std::string legend_;
-  double top_ = 0;  // upper edge of the rows
+  double row_height_ = kRowHeight;
+  std::vector<std::string> foot_;  // lines
+  double top_ = 0;                 // upper edge of the rows
   std::vector<double> row_y_;
   double bottom_ = 0;
   double height_ = 0;  // the document's

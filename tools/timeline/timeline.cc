@@ -20,6 +20,7 @@ const KindStyle& StyleOf(OpKind kind) {
       {"peer copy", "▓", '=', "#0b7a5b", 102},
       {"copy to host", "░", '<', "#8a3f94", 105},
       {"host function", "■", '*', "#4a4f57", 47},
+      {"operation", "█", '#', "#2f6f8f", 106},
       {"event record", "◆", 'o', "#1b1f24", 106},
       {"wait for an event", "◇", 'w', "#ffffff", 106},
       {"allocation or free", "◆", 'm', "#a9b3bd", 100},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timeline: which operation ran when on which stream, and which operation
-// waited for which.  `devrt demo`, the examples and simulator.timeline_svg() of
-// Python fill one and draw it with SvgTimeline.
+// waited for which.  `devrt demo`, `devrt check`, the examples and
+// simulator.timeline_svg() of Python fill one and draw it with SvgTimeline.
 //
 //   Timeline timeline;
 //   timeline.rows = {{"mtia:0", "copies"}, {"mtia:0", "kernels"}};
@@ -37,6 +37,7 @@ enum class OpKind {
   kPeerCopy,
   kDeviceToHost,
   kHostFunction,
+  kOther,  // an operation of a kind that is not known
   // Drawn as marks, because they keep no engine busy:
   kRecord,  // the record of an event
   kWait,    // a wait for an event
@@ -55,7 +56,8 @@ const KindStyle& StyleOf(OpKind kind);
 inline constexpr OpKind kAllKinds[] = {
     OpKind::kHostToDevice, OpKind::kKernel,       OpKind::kFill,
     OpKind::kPeerCopy,     OpKind::kDeviceToHost, OpKind::kHostFunction,
-    OpKind::kRecord,       OpKind::kWait,         OpKind::kMemory};
+    OpKind::kOther,        OpKind::kRecord,       OpKind::kWait,
+    OpKind::kMemory};
 
 // A line of the picture: one stream, or the host functions of all streams.
 struct TimelineRow {
@@ -78,12 +80,32 @@ struct TimelineOp {
   std::vector<size_t> waits;
 };
 
+// An arrow between two operations besides those of TimelineOp::waits.
+struct TimelineArrow {
+  enum class Kind {
+    kOrder,     // `to` comes after `from`
+    kNearMiss,  // a wait that does not order what it should
+    kMissing,   // nothing makes `to` come after `from`
+  };
+  size_t from = 0;
+  size_t to = 0;
+  Kind kind = Kind::kOrder;
+  std::string tip;  // the text of the tooltip
+};
+
 struct Timeline {
   std::string title;
   std::string clock;           // the source of the times, in words
   std::string unit = "chunk";  // what TimelineOp::chunk counts
   std::vector<TimelineRow> rows;
   std::vector<TimelineOp> ops;  // in order of submission
+  std::vector<TimelineArrow> arrows;
+
+  // False: the times are an order only.  The picture has no axis, a note
+  // beside each operation, and these texts in place of those about times.
+  bool timed = true;
+  std::string summary;  // below the title
+  std::string foot;     // below the rows; may have several lines
 
   bool Has(OpKind kind) const;
   uint64_t elapsed_ns() const;

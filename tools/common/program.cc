@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/trace/traced_program.h"
+#include "tools/common/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
 namespace devrt::tools {
 namespace {
@@ -53,12 +56,6 @@ void HandleSignals() {
   for (const int signal : kIgnored) sigaction(signal, &action, nullptr);
 }
 
-std::string LayersWithTrace() {
-  const char* const others = std::getenv("DEVRT_LAYERS");
-  return others == nullptr || *others == '\0' ? "trace"
-                                              : absl::StrCat("trace,", others);
-}
-
 // Becomes the program.  If that fails, writes errno to `errors` and exits.
 [[noreturn]] void Become(const std::vector<std::string>& words, int errors) {
   std::vector<char*> argv;
@@ -72,8 +69,8 @@ std::string LayersWithTrace() {
   _exit(kCannotRun);
 }
 
-TracedProgram Wait(pid_t program, int errors) {
-  TracedProgram result;
+EndedProgram Wait(pid_t program, int errors) {
+  EndedProgram result;
   // Returns when the program runs, since that closes the other end.
   while (read(errors, &result.cannot_be_run, sizeof(int)) < 0 &&
          errno == EINTR) {
@@ -99,10 +96,24 @@ TracedProgram Wait(pid_t program, int errors) {
 
 }  // namespace
 
-absl::StatusOr<TracedProgram> RunTraced(const std::vector<std::string>& words,
-                                        int ring) {
-  const std::string file = absl::StrFormat("/proc/%d/fd/%d", getpid(), ring);
-  const std::string layers = LayersWithTrace();
+std::string LayersWith(const std::string& layer) {
+  const char* const value = std::getenv("DEVRT_LAYERS");
+  const std::string others = value == nullptr ? "" : value;
+  if (others.empty()) return layer;
+  const std::string file = absl::StrFormat("/libdevrt_layer_%s.so", layer);
+  for (absl::string_view one : absl::StrSplit(others, ',')) {
+    one = absl::StripAsciiWhitespace(one);
+    if (one == layer || absl::EndsWith(one, file)) return others;
+  }
+  return absl::StrCat(layer, ",", others);
+}
+
+std::string PathOfOpenFile(int fd) {
+  return absl::StrFormat("/proc/%d/fd/%d", getpid(), fd);
+}
+
+absl::StatusOr<EndedProgram> RunProgram(const std::vector<std::string>& words,
+                                        const Variables& variables) {
   // Signals that arrive before the fork wait until the program can get them.
   const sigset_t all = AllFour();
   sigset_t before;
@@ -114,8 +125,9 @@ absl::StatusOr<TracedProgram> RunTraced(const std::vector<std::string>& words,
   sigprocmask(SIG_BLOCK, &all, &before);
   const pid_t program = fork();
   if (program == 0) {
-    setenv("DEVRT_LAYERS", layers.c_str(), 1);
-    setenv("DEVRT_TRACE", file.c_str(), 1);
+    for (const auto& [name, value] : variables) {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
     sigprocmask(SIG_SETMASK, &before, nullptr);
     Become(words, errors[1]);
   }
@@ -126,8 +138,8 @@ absl::StatusOr<TracedProgram> RunTraced(const std::vector<std::string>& words,
     HandleSignals();
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  absl::StatusOr<TracedProgram> result =
-      program > 0 ? absl::StatusOr<TracedProgram>(Wait(program, errors[0]))
+  absl::StatusOr<EndedProgram> result =
+      program > 0 ? absl::StatusOr<EndedProgram>(Wait(program, errors[0]))
                   : absl::ResourceExhaustedError(absl::StrCat(
                         "no process could be made: ", std::strerror(error)));
   close(errors[0]);

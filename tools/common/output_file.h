@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file for a trace.  It is opened before the traced program runs and
-// written after it.  Without a trace the file stays as it was.
+// A file for what a command learns from a program.  It is opened before the
+// program runs and written after it.  If nothing is written, the file stays as
+// it was.
 
-#ifndef DEVRT_TOOLS_TRACE_OUTPUT_FILE_H_
-#define DEVRT_TOOLS_TRACE_OUTPUT_FILE_H_
+#ifndef DEVRT_TOOLS_COMMON_OUTPUT_FILE_H_
+#define DEVRT_TOOLS_COMMON_OUTPUT_FILE_H_
 
 #include <memory>
 #include <string>
@@ -45,4 +46,4 @@ class OutputFile {
 
 }  // namespace devrt::tools
 
-#endif  // DEVRT_TOOLS_TRACE_OUTPUT_FILE_H_
+#endif  // DEVRT_TOOLS_COMMON_OUTPUT_FILE_H_

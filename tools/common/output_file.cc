@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/trace/output_file.h"
+#include "tools/common/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
