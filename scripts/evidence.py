@@ -47,6 +47,7 @@ PARTS = {
         "coexistence": FLOORS, "soak": FLOORS, "memory": MEMORY,
         "memory_soak": MEMORY, "arrays": ARRAYS, "examples": f"examples {ARRAYS}",
         "python": PYTHON, "interop": PYTHON, "sanitizer": FLOORS,
+        "validate": f"layers {ARRAYS}",
         "benchmarks": FLOORS, "memory_benchmarks": MEMORY,
         "arrays_benchmarks": ARRAYS, "python_benchmarks": PYTHON},
     "hip": {"hip_conformance": HIP, "hip_costs": f"runtime streams {HIP}",

@@ -7,7 +7,8 @@ import re
 import shutil
 import sys
 
-from gpu_check import arrays, driver_costs, examples, hip, memory, python
+from gpu_check import (arrays, driver_costs, examples, hip, memory, python,
+                       validate)
 from gpu_check.rows import (add_command, add_tests, google_test,
                             run_soak, run_suite)
 from gpu_check.runner import FAILED, SKIPPED, Skip
@@ -181,6 +182,7 @@ PARTS = {
     "examples": examples.tests,
     "python": python.tests,
     "interop": python.interop,
+    "validate": validate.tests,
     "sanitizer": sanitizer,
     "benchmarks": driver_costs.benchmarks,
     "memory_benchmarks": memory.benchmarks,

@@ -78,12 +78,13 @@ def run_suite(check, options, plugin, variables=None):
                   failed or [command.ending])
 
 
-def google_test(check, program, timeout, *arguments):
-    """Runs one of tests/hardware's GoogleTest programs."""
+def google_test(check, program, timeout, *arguments, variables=None):
+    """Runs a GoogleTest program, of tests/hardware if no folder is named."""
+    folder, _, program = program.rpartition("/")
     json_file = check.file(f"{program}.json")
-    command = check.run([check.path(f"tests/hardware/{program}"),
+    command = check.run([check.path(f"{folder or 'tests/hardware'}/{program}"),
                          f"--gtest_output=json:{json_file}", *arguments],
-                        timeout)
+                        timeout, variables)
     report = check.read_json(json_file)
     tests = []
     for suite in (report or {}).get("testsuites", []):
