@@ -160,25 +160,22 @@ std::string Findings::Add(const Finding& finding, const Names& names) {
 }
 
 std::string Findings::Summary() const {
+  // Each finding was printed when it was made.
   std::string text;
-  if (!findings_.empty() || suppressed_ != 0) {
-    text = "validate: " + std::to_string(findings_.size()) +
-           (findings_.size() == 1 ? " finding" : " findings") + ", " +
-           std::to_string(suppressed_) + " suppressed";
-    for (const auto& [id, made] : findings_) {
-      if (made.count == 1) continue;
-      text += "\n  " + id + ": " + std::to_string(made.count) + " times";
-    }
+  const auto add = [&text](const std::string& line) {
+    text += (text.empty() ? "validate: " : "\n  ") + line;
+  };
+  for (const auto& [id, made] : findings_) {
+    if (made.count > 1) add(id + ": " + std::to_string(made.count) + " times");
   }
+  if (suppressed_ != 0) add(std::to_string(suppressed_) + " suppressed");
   if (left_out_ != 0) {
-    text += (text.empty() ? "validate: " : "\n  ") + std::to_string(left_out_) +
-            " unordered pairs left out: the library that an adopted stream is "
-            "of may have ordered them (DEVRT_RACE_FOREIGN)";
+    add(std::to_string(left_out_) +
+        " unordered pairs left out: the library that an adopted stream is of "
+        "may have ordered them (DEVRT_RACE_FOREIGN)");
   }
   for (const Suppression& one : suppressions_) {
-    if (one.matches != 0) continue;
-    if (!text.empty()) text += "\n";
-    text += "  matched nothing: " + one.line;
+    if (one.matches == 0) add("matched nothing: " + one.line);
   }
   return text;
 }

@@ -75,8 +75,8 @@ class Findings {
   // Findings so far; a finding that was made again counts again.
   uint64_t total() const { return total_; }
 
-  // What the end of the program prints: counts, and suppressions that matched
-  // nothing.  Empty if there is nothing to say.
+  // What the end of the program prints: counts of findings that were made
+  // again, and suppressions that matched nothing.  Empty if there are none.
   std::string Summary() const;
 
   // Writes the last line of the file.  Does nothing in a forked child, whose

@@ -98,9 +98,19 @@ def _ranges(reads: Iterable[Memory], writes: Iterable[Memory]) -> List[Any]:
     made = []
     for memories, mode in ((reads, _READ), (writes, _WRITE)):
         for memory in memories:
-            pair = memory if isinstance(memory, tuple) else (memory.ptr, memory.nbytes)
-            made.append((*pair, mode))
+            made.append((*_pair(memory), mode))
     return made
+
+
+def _pair(memory: Memory) -> Tuple[int, int]:
+    if not isinstance(memory, tuple):
+        memory = (getattr(memory, "ptr", None), getattr(memory, "nbytes", None))
+    if len(memory) != 2 or not all(isinstance(number, int) for number in memory):
+        raise TypeError(
+            f"expected an Array, or a tuple (address, bytes) of two integers, not "
+            f"{memory!r}"
+        )
+    return memory
 
 
 def use_on_host(reads: Iterable[Memory] = (), writes: Iterable[Memory] = ()) -> None:

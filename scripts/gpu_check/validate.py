@@ -49,9 +49,14 @@ def correct(check, program, words):
     except OSError:
         check.add(command.part, FAILED, f"{name}: the layer wrote no file")
         return
-    kinds = [entry["kind"] for entry in map(json.loads, lines) if "kind" in entry]
-    if kinds:
+    found = [entry for entry in map(json.loads, lines) if "kind" in entry]
+    if found:
         check.add(command.part, FAILED,
-                  f"{name}: {len(kinds)} findings: {', '.join(sorted(set(kinds)))}")
+                  f"{name}: {len(found)} findings; {place(found[0])}")
     else:
         add_command(check, command, f"{name}: no findings")
+
+
+def place(finding):
+    earlier, later = finding["earlier"]["site"], finding["later"]["site"]
+    return f"{finding['kind']}: {earlier} and {later}"

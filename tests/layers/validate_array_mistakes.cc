@@ -33,6 +33,7 @@ std::vector<Mistake> Aliases() {
   return {
       {"TwoArraysOverOneMemory", "read-after-write",
        [](Program& p) {
+         p.KeepBusy(p.a);
          const Array first = Over(p.x);
          const Array second = p.mended() ? first : Over(p.x);
          Increment(p.a, first);
@@ -40,6 +41,7 @@ std::vector<Mistake> Aliases() {
        }},
       {"HalvesThatOverlap", "read-after-write",
        [](Program& p) {
+         p.KeepBusy(p.a);
          const Array lower = Over(p.x, {kElements / 2});
          const uint64_t begin = kBlock / 2 - (p.mended() ? 0 : sizeof(float));
          const Array upper = Over(p.x + begin, {kElements / 2});
@@ -48,6 +50,7 @@ std::vector<Mistake> Aliases() {
        }},
       {"ColumnsThatOverlap", "read-after-write",
        [](Program& p) {
+         p.KeepBusy(p.a);
          constexpr int64_t kColumns = 16;
          constexpr int64_t kRow = kColumns * sizeof(float);
          const auto columns = [&](int64_t from) {

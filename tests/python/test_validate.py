@@ -156,7 +156,7 @@ devrt.annotate_order(a, b)
 
 
 @pytest.mark.parametrize("wrong, message", [
-    ("devrt.annotate_work(a, reads=[7])", "ptr"),
+    ("devrt.annotate_work(a, reads=[7])", "expected an Array"),
     ("devrt.annotate_work(7)", "Stream"),
     ("devrt.use_on_host(reads=[(1, -2)])", "bytes"),
 ])
