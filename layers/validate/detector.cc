@@ -189,8 +189,9 @@ void Detector::AccessRange(const Operation& by, const VectorClock& clock,
                            const MemoryAccess& access, Range addresses,
                            bool approximate) {
   while (addresses.begin < addresses.end) {
-    Block* const block = memory_.At(addresses.begin);
+    Block* block = memory_.At(addresses.begin);
     const uint64_t end = std::min(addresses.end, block->end);
+    if (access.is_programs && !block->live()) block = memory_.OfProgram();
     const Range range = {addresses.begin - block->begin, end - block->begin};
     addresses.begin = end;
     conflicts_.clear();

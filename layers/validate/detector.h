@@ -52,6 +52,9 @@ struct MemoryAccess {
   uint64_t pitch = 0;
   bool approximate = false;  // holds bytes that the operation does not use
   bool by_kernel = false;    // a kernel uses the bytes by their address
+  // The program's own memory, to which the system may have given the addresses
+  // of a block that is gone.
+  bool is_programs = false;
 };
 
 // The call that does something, as reports name it.

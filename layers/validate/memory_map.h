@@ -75,6 +75,9 @@ class MemoryMap {
   // block of a backend, live or freed; otherwise the host memory.
   Block* At(uint64_t address);
 
+  // The host memory that devrt did not allocate.
+  Block* OfProgram() { return &host_; }
+
   // Forgets all memory of the devices [begin, end): a simulator was restarted.
   void RemoveDevices(uint32_t begin, uint32_t end);
 

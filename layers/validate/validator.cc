@@ -357,8 +357,9 @@ void Validator::Unregister(const Caller& caller, const void* ptr) {
   const auto found = registered_.find(ptr);
   if (found == registered_.end()) return;
   // No work may need the pages any more: as if the host wrote them.
-  detector_.UseByHost(ToCall(caller),
-                      {{AddressOf(ptr), found->second, Mode::kWrite}});
+  MemoryAccess access = {AddressOf(ptr), found->second, Mode::kWrite};
+  access.is_programs = true;
+  detector_.UseByHost(ToCall(caller), {access});
   registered_.erase(found);
 }
 

@@ -54,10 +54,10 @@ class Watcher {
   explicit Watcher(const devrt_next_v0* next) : next_(next) {
     if (g_layer.validator == nullptr) return;
     void* sim = nullptr;
+    is_simulated_ = next->extension(next, DEVRT_SIM_EXTENSION, &sim) != nullptr;
     // No other library knows the streams of a simulator.
-    device0_ = g_layer.validator->AddBackend(
-        next->manifest->backend,
-        next->extension(next, DEVRT_SIM_EXTENSION, &sim) == nullptr);
+    device0_ =
+        g_layer.validator->AddBackend(next->manifest->backend, !is_simulated_);
     pages_ = std::make_unique<PinnedPages>(next);
     captures_.table = static_cast<const devrt_capture_v0*>(
         next->extension(next, DEVRT_CAPTURE_EXTENSION, &captures_.self));
@@ -110,8 +110,13 @@ class Watcher {
   devrt_status Handle(Id<CallId::copy_async>, Call call, devrt_stream stream,
                       void* dst, const void* src, uint64_t size,
                       uint32_t kind) {
-    const std::vector<MemoryAccess> accesses = {
-        Accessed(src, size, Mode::kRead), Accessed(dst, size, Mode::kWrite)};
+    std::vector<MemoryAccess> accesses = {Accessed(src, size, Mode::kRead),
+                                          Accessed(dst, size, Mode::kWrite)};
+    // A simulator keeps the addresses of its memory to itself.
+    accesses[0].is_programs =
+        !is_simulated_ && (kind == DEVRT_COPY_H2D || kind == DEVRT_COPY_H2H);
+    accesses[1].is_programs =
+        !is_simulated_ && (kind == DEVRT_COPY_D2H || kind == DEVRT_COPY_H2H);
     // A copy from host to host is complete when the call returns.
     devrt_status status =
         Operation(accesses, "copy", call, stream, dst, src, size, kind);
@@ -417,6 +422,7 @@ class Watcher {
 
   const devrt_next_v0* const next_;
   DeviceKey device0_ = 0;
+  bool is_simulated_ = false;
   Captures captures_;
   std::unique_ptr<PinnedPages> pages_;
 };

@@ -65,8 +65,8 @@ std::vector<Mistake> Pools() {
          const Flag gate = Must(Flag::Create(p.d));
          {
            const Stream old = Must(Stream::Create(p.d));
-           EXPECT_OK(gate.WaitOn(old));
            void* const block = Taken(*pool, old);
+           EXPECT_OK(gate.WaitOn(old));  // an allocation might wait for it
            p.Write(old, block);
            EXPECT_OK(pool->Deallocate(old, block, kBlock));
          }

@@ -77,6 +77,19 @@ TEST(ValidateMemory, AUseAfterTheFreeIsFoundUntilTheAddressHasANewBlock) {
   EXPECT_THAT(w.findings, SizeIs(1));
 }
 
+TEST(ValidateMemory, TheSystemGivesAddressesOfAFreedBlockToTheProgram) {
+  Watched w;
+  w.Allocate();
+  w.detector.Free(w.At(), kAt);
+  MemoryAccess access = {kAt, kSize, Mode::kRead};
+  access.is_programs = true;
+  w.detector.Enqueue(w.At(), w.a, {access});
+  EXPECT_THAT(w.findings, SizeIs(0));
+  access.mode = Mode::kWrite;
+  w.detector.Enqueue(w.At(), w.b, {access});
+  EXPECT_THAT(w.Kinds(), ElementsAre(FindingKind::kWriteAfterRead));
+}
+
 TEST(ValidateMemory, AFreeWaitsForTheWorkThatUsesTheBlock) {
   Watched w;
   w.Allocate();
