@@ -162,6 +162,7 @@ std::string Findings::Add(const Finding& finding, const Names& names) {
 std::string Findings::Summary() const {
   // Each finding was printed when it was made.
   std::string text;
+  if (file_ >= 0) return text;
   const auto add = [&text](const std::string& line) {
     text += (text.empty() ? "validate: " : "\n  ") + line;
   };

@@ -76,7 +76,8 @@ class Findings {
   uint64_t total() const { return total_; }
 
   // What the end of the program prints: counts of findings that were made
-  // again, and suppressions that matched nothing.  Empty if there are none.
+  // again, and suppressions that matched nothing.  Empty if there are none, or
+  // if a file has them.
   std::string Summary() const;
 
   // Writes the last line of the file.  Does nothing in a forked child, whose
