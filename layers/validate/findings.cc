@@ -172,8 +172,8 @@ std::string Findings::Summary() const {
   if (suppressed_ != 0) add(std::to_string(suppressed_) + " suppressed");
   if (left_out_ != 0) {
     add(std::to_string(left_out_) +
-        " unordered pairs left out: the library that an adopted stream is of "
-        "may have ordered them (DEVRT_RACE_FOREIGN)");
+        " unordered pairs left out: the program has adopted a stream, and the "
+        "other library may have ordered them (DEVRT_RACE_FOREIGN)");
   }
   for (const Suppression& one : suppressions_) {
     if (one.matches == 0) add("matched nothing: " + one.line);

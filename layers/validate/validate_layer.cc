@@ -73,7 +73,8 @@ devrt_status WrongSetting(const std::string& text) {
 
 // The end of the program; most programs end without devrt::Shutdown().
 void End() {
-  // A forked child has the parent's counts, and maybe a lock that nobody holds.
+  // A forked child has the parent's counts, and maybe a locked mutex whose
+  // thread exists in the parent alone.
   if (getpid() != g_process) return;
   JudgeTouches();  // what came after the program's last call of devrt
   const std::string summary = g_layer.validator->End();
