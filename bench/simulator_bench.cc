@@ -62,6 +62,28 @@ void RunsRandom(benchmark::State& state) {
 }
 BENCHMARK(RunsRandom)->Arg(16)->Arg(64);
 
+// The runs of RunsRandom, each by its token, which is made before.
+void ReplaysRandom(benchmark::State& state) {
+  constexpr int64_t kTokens = 64;
+  devrt::Device gpu = Gpu(0);
+  devrt::Simulator simulator = Value(devrt::Simulator::Get("mtia"));
+  const int operations = static_cast<int>(state.range(0));
+  std::vector<std::string> tokens;
+  for (int64_t seed = 0; seed < kTokens; ++seed) {
+    Check(simulator.Reset("mode=virtual,strategy=random,seed=" +
+                          std::to_string(seed)));
+    Program(gpu, operations);
+    tokens.push_back(Value(simulator.Token()));
+  }
+  size_t next = 0;
+  for (auto _ : state) {
+    Check(simulator.Replay(tokens[next++ % tokens.size()]));
+    Program(gpu, operations);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(ReplaysRandom)->Arg(16)->Arg(64);
+
 void RunsLifo(benchmark::State& state) {
   Run(state, "mode=virtual,strategy=lifo");
 }

@@ -13,8 +13,8 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = [
     "arrays", "backends", "bench", "cts", "examples", "guards", "include",
-    "layers", "lib", "memory", "packaging", "python", "runtime", "streams",
-    "tests", "tools",
+    "layers", "lib", "memory", "packaging", "python", "runtime", "sim",
+    "streams", "tests", "tools",
 ]
 CODE = {".c", ".cc", ".cu", ".h"}
 UNITS = {".c", ".cc", ".cu"}
@@ -30,6 +30,8 @@ LONG_FILES = {
 # the list changes what programs may use, so reviewers see it.
 EXPORT_LISTS = {
     "lib/libdevrt.so": pathlib.Path("lib/devrt.symbols"),
+    "collectives/libdevrt_collectives.so": pathlib.Path(
+        "collectives/devrt_collectives.symbols"),
     "cts/libdevrt_cts.so": pathlib.Path("cts/devrt_cts.symbols"),
 }
 EXPORT_LIST_HEAD = """\
@@ -283,8 +285,8 @@ def check_links():
 # waits
 
 
-WAITING_FOLDERS = ["arrays", "backends", "cts", "guards", "layers", "memory",
-                   "python", "runtime", "streams", "tools"]
+WAITING_FOLDERS = ["arrays", "backends", "collectives", "cts", "guards", "layers", "memory",
+                   "python", "runtime", "sim", "streams", "tools"]
 WAITS_PAGE = pathlib.Path("docs/reference/waits.md")
 # What can hold a thread: sleeps, conditions, joins of threads and processes, the
 # driver's waits, and loops without a condition in their head.

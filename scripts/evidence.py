@@ -44,7 +44,7 @@ PARTS = {
     "cuda": {
         "kernels": GPU, "conformance": GPU, "contexts": FLOORS, "bad_input": FLOORS,
         "environment": FLOORS, "faults": FLOORS, "interprocess": FLOORS,
-        "coexistence": FLOORS, "soak": FLOORS, "memory": MEMORY,
+        "coexistence": FLOORS, "nccl": f"collectives {FLOORS}", "soak": FLOORS, "memory": MEMORY,
         "memory_soak": MEMORY, "arrays": ARRAYS, "examples": f"examples {ARRAYS}",
         "python": PYTHON, "interop": PYTHON, "sanitizer": FLOORS,
         "validate": f"layers {ARRAYS}",

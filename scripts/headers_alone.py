@@ -6,11 +6,13 @@ With --together, compiles all headers in one file, as C++ only, once for each st
 
 A header is public if include/devrt/ has it, usually as a link to the file beside its
 body.  meson.build files list them in devrt_public_headers.  Every header is compiled as
-C++, and those that test __cplusplus also as C.
+C++, and those that test __cplusplus also as C.  Headers that need mpi.h are left out
+where there is no MPI; the exit code is 77 if nothing else was asked for.
 """
 
 import argparse
 import concurrent.futures
+import functools
 import os
 import pathlib
 import shlex
@@ -39,10 +41,28 @@ def languages(header, standards):
     return pairs
 
 
+def needs_mpi(header):
+    """Returns true if a program compiles the header with its own mpi.h."""
+    path = ROOT / "include/devrt" / header
+    return path.exists() and "#include <mpi.h>" in path.read_text(encoding="utf-8")
+
+
+@functools.lru_cache
+def mpi_folders():
+    """Returns the folders of mpi.h, by Open MPI's compiler; none without MPI."""
+    if shutil.which("mpicxx") is None:
+        return []
+    run = subprocess.run(["mpicxx", "--showme:incdirs"], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return run.stdout.split() if run.returncode == 0 else []
+
+
 def include_folders():
     """Returns the include folders of this tree, and of Abseil if Meson fetched it."""
     fetched = sorted(ROOT.glob("subprojects/abseil-cpp-*/"))
-    return [f"-I{path}" for path in [ROOT / "include"] + fetched]
+    return [f"-I{path}" for path in [ROOT / "include"] + fetched] + [
+        # Not the C++ interface of MPI, which is gone.
+        "-DOMPI_SKIP_MPICXX", *(f"-isystem{path}" for path in mpi_folders())]
 
 
 def complaints(compiler, headers, language, standard):
@@ -107,8 +127,13 @@ def main():
     if not args.compiler:
         sys.exit("headers_alone: no C++ compiler found; set CXX")
     look = failures_together if args.together else failures
-    found = look(args.headers or public_headers(),
-                 shlex.split(args.compiler), args.std)
+    headers = args.headers or public_headers()
+    if not mpi_folders():
+        headers = [header for header in headers if not needs_mpi(header)]
+    if not headers:
+        print("no MPI here; scripts/setup --mpi")
+        return 77
+    found = look(headers, shlex.split(args.compiler), args.std)
     print("\n".join(found), end="")
     return 1 if found else 0
 

@@ -22,16 +22,18 @@ import checks
 # From the top down.  A room includes from its own floor and below.
 FLOORS = [
     ["python", "tools"],
+    ["sim"],
     ["tools/timeline"],
     ["tools/common"],
     ["cts"],
+    ["collectives"],
     ["arrays"],
     ["memory"],
     ["guards"],
     ["streams"],
     ["runtime"],
     ["backends/cuda", "backends/hip", "backends/mtia", "backends/template",
-     "layers/trace", "layers/validate"],
+     "layers/faults", "layers/trace", "layers/validate"],
     ["backends/gpu"],
     ["backends/tensor"],
     ["backends/abi", "backends/text", "backends"],
@@ -39,17 +41,18 @@ FLOORS = [
 
 # The rooms that may include the inner headers of a room, beside the room itself.
 INNER = {
-    "arrays": {"python"},
+    "arrays": {"collectives", "python"},
     "memory": {"arrays", "python"},
-    "streams": {"arrays", "memory", "python"},
-    "runtime": {"arrays", "guards", "memory", "streams"},
+    "streams": {"arrays", "collectives", "memory", "python", "sim"},
+    "runtime": {"arrays", "collectives", "guards", "memory", "sim", "streams"},
     "layers/trace": {"tools"},  # the format of the ring files
     "tools/common": {"tools", "tools/timeline"},
-    "tools/timeline": {"python", "tools"},  # the picture of what ran when
+    "tools/timeline": {"python", "sim", "tools"},  # the picture of what ran when
     "backends/gpu": {"backends/cuda", "backends/hip"},
     "backends/tensor": {"arrays", "backends/cuda", "backends/gpu", "backends/hip",
                         "backends/mtia"},
-    "backends/text": {"backends/mtia", "cts", "memory", "runtime", "tools/common"},
+    "backends/text": {"backends/mtia", "cts", "layers/faults", "memory", "runtime", "sim", "streams",
+                      "tools", "tools/common"},
     "backends": {"backends/mtia", "python"},  # tables of data
 }
 
@@ -61,6 +64,7 @@ FOLDERS = {
     "backends/mtia": [["table"], ["drivers"], ["threads"], ["engine"],
                       ["kernels", "memory"], ["config"], ["common", "system"]],
     "backends/template": [[".", "c"]],
+    "collectives": [["core"], ["mpi"], ["bootstrap", "host", "nccl", "recorder"], ["."]],
     "cts": [["tests"], ["random"], ["."]],
     "memory": [["torch"], ["external"], ["api"], ["pinned", "resource", "snapshot"],
                ["device"], ["common"]],
@@ -72,7 +76,7 @@ FOLDERS = {
 # A backend or a layer knows the ABI, and none of the floors between it and the
 # programs.
 STAND_ALONE = {"backends/cuda", "backends/hip", "backends/mtia",
-               "backends/template", "backends/gpu", "layers/trace"}
+               "backends/template", "backends/gpu", "layers/faults", "layers/trace"}
 
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Developers' programs may include anything.  The product includes none of them.

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,12 +24,14 @@
 #include "absl/strings/str_format.h"
 #include "devrt/runtime/status.h"
 #include "tools/check/reports.h"
+#include "tools/check/witness.h"
 #include "tools/commands.h"
 #include "tools/common/arguments.h"
 #include "tools/common/output_file.h"
 #include "tools/common/program.h"
 #include "tools/common/terminal.h"
 #include "tools/common/text.h"
+#include "tools/timeline/finding_picture.h"
 
 namespace devrt::tools {
 namespace {
@@ -39,6 +42,9 @@ constexpr int kMostExitCode = 255;
 struct Options {
   std::vector<std::string> words;  // the program's command line
   bool throws = false;
+  bool leaks = false;
+  int witness_runs = 0;    // 0: no witness is wanted
+  std::string host_order;  // empty: that of the environment
   std::string json;
   std::string sarif;
   std::string svg;
@@ -59,6 +65,21 @@ absl::Status CheckTwoFiles(const char* flag, const std::string& path,
       "%s and %s name the same file, %s", flag, other_flag, Quoted(path)));
 }
 
+absl::StatusOr<int> ReadWitnessRuns(const Arguments& arguments) {
+  constexpr int kUsualRuns = 64;
+  constexpr int kMostRuns = 1'000'000;
+  if (!arguments.Has("--witness")) return 0;
+  if (arguments.Has("--throw")) {
+    return absl::InvalidArgumentError(
+        "--throw leaves out the work that --witness shows; give one of them");
+  }
+  if (arguments.Get("--witness", "") == "true") return kUsualRuns;
+  DEVRT_ASSIGN_OR_RETURN(
+      const int64_t runs,
+      arguments.GetNumber("--witness", kUsualRuns, 1, kMostRuns));
+  return static_cast<int>(runs);
+}
+
 absl::StatusOr<Options> ReadOptions(const Arguments& arguments) {
   Options options;
   options.words = arguments.words();
@@ -67,6 +88,14 @@ absl::StatusOr<Options> ReadOptions(const Arguments& arguments) {
         "no program given: devrt check -- PROGRAM");
   }
   options.throws = arguments.Has("--throw");
+  DEVRT_ASSIGN_OR_RETURN(options.witness_runs, ReadWitnessRuns(arguments));
+  options.leaks = arguments.Has("--leaks");
+  options.host_order = arguments.Get("--host-order", "");
+  if (!options.host_order.empty() && options.host_order != "observed" &&
+      options.host_order != "exact") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--host-order is observed or exact, not ", Quoted(options.host_order)));
+  }
   options.json = arguments.Get("--json", "");
   options.sarif = arguments.Get("--sarif", "");
   options.svg = arguments.Get("--svg", "");
@@ -127,25 +156,23 @@ absl::Status MakeFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
-std::string ReadAll(int fd) {
-  std::string text;
-  char part[1 << 14];
-  ssize_t n = 0;
-  do {
-    n = pread(fd, part, sizeof part, static_cast<off_t>(text.size()));
-    if (n > 0) text.append(part, static_cast<size_t>(n));
-  } while (n > 0 || (n < 0 && errno == EINTR));
-  return text;
+const char* ModeFor(const Options& options) {
+  if (options.throws) return "throw";
+  return options.witness_runs > 0 ? "witness" : "report";
 }
 
 Variables VariablesFor(const Options& options, int findings) {
   Variables variables = {
       {"DEVRT_LAYERS", LayersWith("validate")},
-      {"DEVRT_RACE", options.throws ? "throw" : "report"},
+      {"DEVRT_RACE", ModeFor(options)},
       // The program may change its folder before it opens a backend.
       {"DEVRT_RACE_FILE", options.json.empty() ? PathOfOpenFile(findings)
                                                : AbsolutePath(options.json)},
   };
+  if (options.leaks) variables.emplace_back("DEVRT_RACE_LEAKS", "on");
+  if (!options.host_order.empty()) {
+    variables.emplace_back("DEVRT_RACE_HOST_ORDER", options.host_order);
+  }
   if (!options.suppressions.empty()) {
     variables.emplace_back("DEVRT_RACE_SUPPRESSIONS",
                            AbsolutePath(options.suppressions));
@@ -197,6 +224,7 @@ bool LayerHasPrinted() {
 int WritePictures(const CheckedRun& run, const std::string& folder) {
   int code = kSuccess;
   for (const CheckedFinding& finding : run.findings) {
+    if (!finding.IsOfPair()) continue;
     const std::string path = absl::StrCat(folder, "/", finding.id, ".svg");
     const absl::Status written =
         WriteFile(path, SvgTimeline(FindingPicture(finding)));
@@ -243,16 +271,44 @@ int Conclude(const Options& options, const CheckedRun& run, int program,
   return options.exit_code;
 }
 
+// Finds the witnesses, and adds them to the file of findings.
+void AddWitnesses(const WitnessSearch& search, int findings, CheckedRun* run) {
+  if (!run->findings.empty() && run->simulators > 0) {
+    absl::FPrintF(
+        stderr, "devrt check: looks for a witness of %s, in at most %s each\n",
+        Counted(run->findings.size(), "finding"),
+        Counted(search.runs, "directed run"));
+  }
+  FindWitnesses(search, run);
+  lseek(findings, 0, SEEK_END);
+  for (const CheckedFinding& finding : run->findings) {
+    const std::string line = WitnessRecord(finding);
+    const ssize_t written = write(findings, line.data(), line.size());
+    if (written == static_cast<ssize_t>(line.size())) continue;
+    Failure(kCheckCommand, "the witnesses could not be written");
+    return;
+  }
+}
+
 int RunAndReport(const Options& options, int findings, OutputFile* sarif) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const Variables variables = VariablesFor(options, findings);
   const absl::StatusOr<EndedProgram> program =
-      RunProgram(options.words, VariablesFor(options, findings));
+      RunProgram(options.words, variables);
   if (!program.ok()) return Failure(kCheckCommand, Explain(program.status()));
   if (program->cannot_be_run != 0) {
     Failure(kCheckCommand, CannotRun(options.words[0], program->cannot_be_run));
     return program->exit_code;
   }
-  return Conclude(options, ReadFindings(ReadAll(findings)), program->exit_code,
-                  sarif);
+  CheckedRun run = ReadFindings(ReadAll(findings));
+  if (options.witness_runs > 0) {
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        Clock::now() - begin);
+    AddWitnesses({options.words, variables, options.witness_runs, took},
+                 findings, &run);
+  }
+  return Conclude(options, run, program->exit_code, sarif);
 }
 
 // Before the program, which may run for an hour, learns if all files can be
@@ -284,7 +340,13 @@ constexpr Flag kFlags[] = {
     {"--error-exitcode", "N",
      "The exit code if there are findings and the program succeeded (default: "
      "3). 0: findings do not fail the command."},
+    {"--host-order", "ORDER",
+     "observed: calls of all host threads count as ordered as they were made "
+     "(default). exact: only devrt::sync and Python's threading order them."},
     {"--json", "FILE", "Write the findings there, a line of JSON for each."},
+    {"--leaks", nullptr,
+     "Report objects that are alive when the program ends, also if it does not "
+     "call Shutdown."},
     {"--sarif", "FILE",
      "Write the findings there as SARIF 2.1.0, for code hosts and editors."},
     {"--suppressions", "FILE",
@@ -293,8 +355,12 @@ constexpr Flag kFlags[] = {
      "Draw a picture of each finding's streams there, with the missing wait in "
      "red: ID.svg."},
     {"--throw", nullptr,
-     "A call with a finding fails with FAILED_PRECONDITION, and its work is "
-     "left out."},
+     "A call that enqueues work or declares a use fails with "
+     "FAILED_PRECONDITION if it has a finding, and its work is left out."},
+    {"--witness", "[RUNS]",
+     "Run the program again on the simulator, in schedules that hold the "
+     "earlier operation of a finding, until it computes a wrong value: at most "
+     "RUNS times for each finding (default: 64)."},
     kHelpFlag};
 
 }  // namespace

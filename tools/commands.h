@@ -11,6 +11,7 @@ namespace devrt::tools {
 
 extern const Command kBenchCommand;
 extern const Command kCheckCommand;
+extern const Command kCollectivesCommand;
 extern const Command kListCommand;
 extern const Command kInfoCommand;
 extern const Command kInspectCommand;

@@ -19,9 +19,10 @@ namespace devrt::tools {
 namespace {
 
 const Command* const kCommands[] = {
-    &kDemoCommand,    &kListCommand,   &kInfoCommand,      &kTopoCommand,
-    &kInspectCommand, &kMemoryCommand, &kBenchCommand,     &kCtsCommand,
-    &kTraceCommand,   &kCheckCommand,  &kNewBackendCommand};
+    &kDemoCommand,        &kListCommand,    &kInfoCommand,
+    &kTopoCommand,        &kInspectCommand, &kMemoryCommand,
+    &kCollectivesCommand, &kBenchCommand,   &kCtsCommand,
+    &kTraceCommand,       &kCheckCommand,   &kNewBackendCommand};
 
 std::string Usage() {
   std::string text =

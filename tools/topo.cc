@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/peer.h"
 #include "devrt/runtime/simulator.h"
@@ -20,11 +23,17 @@
 #include "tools/common/json.h"
 #include "tools/common/terminal.h"
 #include "tools/common/text.h"
+#include "tools/topo/bandwidth.h"
 #include "tools/topo/machine_links.h"
 
 namespace devrt::tools {
 namespace {
 
+constexpr Flag kMeasureFlag = {
+    "--measure", nullptr,
+    "Also time copies of 64 MiB between each pair of devices of a backend, and "
+    "between each device and pinned memory. On hardware this creates contexts, "
+    "and other work on the devices makes the copies slower."};
 constexpr Flag kTryFlag = {
     "--try", nullptr,
     "Also enable each possible access, and take it back: whether the driver "
@@ -38,13 +47,21 @@ struct Place {
   bool simulated = false;
 };
 
+// How fast copies between a device and pinned memory are, in GB/s.
+struct HostBandwidth {
+  absl::StatusOr<double> from_host;
+  absl::StatusOr<double> to_host;
+};
+
 // How one device can access another's memory.
 struct Link {
-  const Place* device;
-  const Place* peer;
+  const Place* device = nullptr;
+  const Place* peer = nullptr;
   LinkKind kind = LinkKind::kUnknown;
   bool can = false;
   absl::Status failure = absl::OkStatus();  // from the driver or --try
+  // GB/s of copies from the device to the peer, with --measure.
+  std::optional<absl::StatusOr<double>> bandwidth;
 
   bool is_itself() const { return device == peer; }
   bool crosses_backends() const {
@@ -61,7 +78,9 @@ absl::StatusOr<Place> Locate(Device device, const MachineLinks& machine) {
 
 Link FindLink(const Place& device, const Place& peer,
               const MachineLinks& machine, bool try_it) {
-  Link link{&device, &peer};
+  Link link;
+  link.device = &device;
+  link.peer = &peer;
   if (link.is_itself()) return link;
   link.kind = device.simulated || peer.simulated
                   ? LinkKind::kSimulated
@@ -75,6 +94,10 @@ Link FindLink(const Place& device, const Place& peer,
     link.failure = DisablePeerAccess(device.device, peer.device);
   }
   return link;
+}
+
+std::string BandwidthText(const absl::StatusOr<double>& bandwidth) {
+  return bandwidth.ok() ? absl::StrFormat("%.1f", *bandwidth) : "fails";
 }
 
 std::string CellText(const Link& link) {
@@ -114,6 +137,38 @@ std::string MatrixText(const std::vector<Place>& places,
     }
     table.Add(std::move(cells));
   }
+  return table.Text(2) + failures;
+}
+
+// What --measure found: all ordered pairs, and pinned memory as "host".
+std::string BandwidthMatrix(const std::vector<Place>& places,
+                            const std::vector<Link>& links,
+                            const std::vector<HostBandwidth>& host) {
+  std::vector<std::string> heading = {"FROM \\ TO"};
+  for (const Place& peer : places) heading.push_back(peer.device.name());
+  heading.push_back("host");
+  Table table(std::move(heading));
+  std::string failures;
+  const auto cell = [&failures](const absl::StatusOr<double>& bandwidth) {
+    if (!bandwidth.ok()) {
+      failures += "  " + Explain(bandwidth.status()) + "\n";
+    }
+    return BandwidthText(bandwidth);
+  };
+  auto link = links.begin();
+  for (size_t row = 0; row < places.size(); ++row) {
+    std::vector<std::string> cells = {places[row].device.name()};
+    for (size_t i = 0; i < places.size(); ++i, ++link) {
+      cells.push_back(link->bandwidth.has_value() ? cell(*link->bandwidth)
+                                                  : "-");
+    }
+    cells.push_back(cell(host[row].to_host));
+    table.Add(std::move(cells));
+  }
+  std::vector<std::string> cells = {"host"};
+  for (const HostBandwidth& of : host) cells.push_back(cell(of.from_host));
+  cells.push_back("-");
+  table.Add(std::move(cells));
   return table.Text(2) + failures;
 }
 
@@ -171,6 +226,16 @@ std::vector<std::pair<std::string, std::string>> Missing(
   return missing;
 }
 
+// null without a measurement, and after one that failed.
+void WriteBandwidth(const std::optional<absl::StatusOr<double>>& bandwidth,
+                    JsonWriter* json) {
+  if (bandwidth.has_value() && bandwidth->ok()) {
+    json->Number(static_cast<int64_t>(**bandwidth * 1e9));
+  } else {
+    json->Null();
+  }
+}
+
 void WriteLink(const Link& link, bool tried, JsonWriter* json) {
   if (link.is_itself()) return;
   json->BeginObject();
@@ -184,6 +249,8 @@ void WriteLink(const Link& link, bool tried, JsonWriter* json) {
   }
   json->Key("link").String(link.crosses_backends() ? "host"
                                                    : LinkCode(link.kind));
+  json->Key("bytes_per_second");
+  WriteBandwidth(link.bandwidth, json);
   if (!link.failure.ok()) {
     json->Key("error");
     WriteError(link.failure, json);
@@ -191,7 +258,8 @@ void WriteLink(const Link& link, bool tried, JsonWriter* json) {
   json->End();
 }
 
-void WritePlace(const Place& place, JsonWriter* json) {
+void WritePlace(const Place& place, const HostBandwidth* host,
+                JsonWriter* json) {
   json->BeginObject().Key("device").String(place.device.name());
   json->Key("name").String(place.name).Key("pci_address");
   if (place.pci.empty()) {
@@ -205,12 +273,23 @@ void WritePlace(const Place& place, JsonWriter* json) {
   } else {
     json->Number(place.at.numa_node);
   }
-  json->Key("cpus").String(place.at.cpus).End();
+  json->Key("cpus").String(place.at.cpus);
+  std::optional<absl::StatusOr<double>> from, to;
+  if (host != nullptr) {
+    from = host->from_host;
+    to = host->to_host;
+  }
+  json->Key("bytes_per_second_from_host");
+  WriteBandwidth(from, json);
+  json->Key("bytes_per_second_to_host");
+  WriteBandwidth(to, json);
+  json->End();
 }
 
 struct Topology {
   std::vector<Place> places;
   std::vector<Link> links;
+  std::vector<HostBandwidth> host;  // of each place, with --measure
   int numa_nodes = 0;
   std::vector<std::pair<std::string, std::string>> missing;  // what, why
 };
@@ -219,7 +298,10 @@ std::string Json(const Topology& topology, bool tried) {
   JsonWriter json;
   json.BeginObject().Key("devrt").String(DEVRT_VERSION);
   json.Key("devices").BeginArray();
-  for (const Place& place : topology.places) WritePlace(place, &json);
+  for (size_t i = 0; i < topology.places.size(); ++i) {
+    WritePlace(topology.places[i],
+               topology.host.empty() ? nullptr : &topology.host[i], &json);
+  }
   json.End().Key("links").BeginArray();
   for (const Link& link : topology.links) WriteLink(link, tried, &json);
   json.End().Key("numa_nodes").Number(topology.numa_nodes);
@@ -240,6 +322,12 @@ std::string Text(const Topology& topology) {
            MatrixText(topology.places, topology.links) + "\n" +
            LegendText(topology.links);
   }
+  if (!topology.host.empty()) {
+    text +=
+        "\nCopies from the left to the one above, in GB/s; host is pinned "
+        "memory:\n\n" +
+        BandwidthMatrix(topology.places, topology.links, topology.host);
+  }
   if (!topology.missing.empty()) text += "\nMissing on this machine:\n\n";
   for (const auto& [what, why] : topology.missing) {
     text += "  " + PadRight(what, 7) + " " +
@@ -247,6 +335,24 @@ std::string Text(const Topology& topology) {
             "\n";
   }
   return text;
+}
+
+// Returns kFailure if a copy failed.
+int MeasureAll(Topology* topology) {
+  int code = kSuccess;
+  const auto note = [&code](const absl::StatusOr<double>& bandwidth) {
+    if (!bandwidth.ok()) code = kFailure;
+    return bandwidth;
+  };
+  for (Link& link : topology->links) {
+    if (link.is_itself() || link.crosses_backends()) continue;
+    link.bandwidth = note(MeasurePair(link.device->device, link.peer->device));
+  }
+  for (const Place& place : topology->places) {
+    topology->host.push_back({note(MeasureFromHost(place.device)),
+                              note(MeasureToHost(place.device))});
+  }
+  return code;
 }
 
 int Run(const Arguments& arguments) {
@@ -272,13 +378,16 @@ int Run(const Arguments& arguments) {
       if (!topology.links.back().failure.ok()) code = kFailure;
     }
   }
+  if (arguments.Has(kMeasureFlag.name) && MeasureAll(&topology) != kSuccess) {
+    code = kFailure;
+  }
   topology.missing = Missing(backends, topology.places, machine);
   Print(arguments.Has(kJsonFlag.name) ? Json(topology, try_it)
                                       : Text(topology));
   return code;
 }
 
-constexpr Flag kFlags[] = {kTryFlag, kJsonFlag, kHelpFlag};
+constexpr Flag kFlags[] = {kTryFlag, kMeasureFlag, kJsonFlag, kHelpFlag};
 
 }  // namespace
 

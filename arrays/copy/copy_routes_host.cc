@@ -11,7 +11,6 @@
 #include "arrays/core/geometry.h"
 #include "arrays/core/kernels.h"
 #include "devrt/runtime/status.h"
-#include "streams/captures/relaxed_wait.h"
 
 namespace devrt::internal {
 
@@ -48,7 +47,7 @@ absl::Status CopyPieces(const CopyStep& step, const Array& dst,
     }
   };
   DEVRT_RETURN_IF_ERROR(RunCopy(step, dst, packed, copy_all));
-  return SynchronizeRelaxed(step.stream, step.site);
+  return WaitForStep(step);
 }
 
 // The step, for a copy of `staged` in place of the program's host memory.
@@ -96,8 +95,7 @@ absl::Status CopyAndSpread(const CopyJob& job, CopyStep step) {
       [&](const StreamTarget& target) {
         return EnqueueKernel(target, job.dst, repeated);
       }));
-  return job.non_blocking ? absl::OkStatus()
-                          : SynchronizeRelaxed(step.stream, job.site);
+  return job.non_blocking ? absl::OkStatus() : WaitForStep(step);
 }
 
 // Copies all bytes from the first element to the last, for devices without
@@ -136,7 +134,7 @@ absl::Status PackOnDevice(const CopyJob& job, const CopyStep& step) {
                             OperandOf(packed, layout.src, bytes));
       }));
   const bool wait = !job.non_blocking || step.pageable;
-  return wait ? SynchronizeRelaxed(step.stream, job.site) : absl::OkStatus();
+  return wait ? WaitForStep(step) : absl::OkStatus();
 }
 
 // The host unpacks the elements, which it has to wait for.

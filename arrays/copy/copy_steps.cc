@@ -110,8 +110,21 @@ absl::Status RunCopy(const CopyStep& step, const Array& dst, const Array& src,
                      Enqueue enqueue) {
   const Touched touched[] = {{dst.storage().get(), true},
                              {src.storage().get(), false}};
-  return step.pageable ? RunDrained(step, touched, enqueue)
-                       : RunOrdered(step, touched, enqueue);
+  if (!step.pageable) return RunOrdered(step, touched, enqueue);
+  const absl::Status status = RunDrained(step, touched, enqueue);
+  // A call that failed may have enqueued a copy, and no event guards the
+  // program's memory.
+  if (!status.ok()) WaitForStep(step).IgnoreError();
+  return status;
+}
+
+absl::Status WaitForStep(const CopyStep& step) {
+  const absl::Status status = SynchronizeRelaxed(step.stream, step.site);
+  // The error may be one of the call alone, which has waited for nothing.
+  if (!status.ok() && step.pageable) {
+    SynchronizeRelaxed(step.stream, step.site).IgnoreError();
+  }
+  return status;
 }
 
 absl::Status RunCopyVia(const CopyStep& step, const Array& dst,
@@ -141,7 +154,7 @@ absl::Status CopyBlock(const CopyStep& step, const CopyJob& job) {
       step, job.dst, job.src,
       [&](const StreamTarget& target) { return EnqueueBlock(target, job); }));
   if (job.non_blocking && !step.pageable) return absl::OkStatus();
-  return SynchronizeRelaxed(step.stream, step.site);
+  return WaitForStep(step);
 }
 
 absl::Status ConvertOnHost(const Array& dst, const Array& src, CallSite site) {

@@ -73,6 +73,8 @@ Operand OperandOf(const Array& array, const char* data, uint64_t bytes);
 // Runs `enqueue`, which reads `src` and writes `dst`, as one step.
 absl::Status RunCopy(const CopyStep& step, const Array& dst, const Array& src,
                      Enqueue enqueue);
+// Waits for the stream of the step.
+absl::Status WaitForStep(const CopyStep& step);
 // Runs `first`, which reads `src` and writes `between`, then `second`, which
 // reads `between`, memory of the device, and writes `dst`.  The caller has made
 // `between` for this.  Both are one step, or two if the step is pageable,

@@ -316,6 +316,7 @@ absl::Status Storage::Ready(CallSite site) {
   for (const StorageUse& use : PendingUses()) {
     DEVRT_RETURN_IF_ERROR(WaitForUse(use, site));
   }
+  TellHostOrder(place_);
   return absl::OkStatus();
 }
 
@@ -346,6 +347,7 @@ absl::StatusOr<bool> Storage::IsReady(CallSite site) {
     DEVRT_ASSIGN_OR_RETURN(const bool over, AskWhetherOver(use));
     if (!over) return false;
   }
+  TellHostOrder(place_);
   return true;
 }
 
@@ -365,6 +367,7 @@ absl::StatusOr<bool> Storage::IsReadyFor(StreamRef stream, CallSite site) {
     DEVRT_ASSIGN_OR_RETURN(const bool over, AskWhetherOver(use));
     if (!over) return false;
   }
+  TellKnownOrder(stream);
   return true;
 }
 

@@ -12,10 +12,12 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "arrays/storage/ordered_step.h"
 #include "arrays/storage/storage_kept.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 #include "streams/captures/relaxed_wait.h"
+#include "streams/common/host_order.h"
 #include "streams/objects/may_capture.h"
 #include "streams/objects/ordering.h"
 #include "streams/objects/stream_target.h"
@@ -23,48 +25,8 @@
 
 namespace devrt::internal {
 
-// The storages of one operation, each once, with their locks.
-class OrderedStep {
- public:
-  explicit OrderedStep(absl::Span<const Touched> touched);
-
-  void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (const Touched& t : storages()) t.storage->mutex_.Lock();
-  }
-  void Unlock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (const Touched& t : storages()) t.storage->mutex_.Unlock();
-  }
-
-  // The functions below need the locks.
-
-  // Makes the step's stream wait for the uses of other streams, and for
-  // `step.after`.  If it meets a point that only the host can wait for, it sets
-  // `for_host` and stops.
-  absl::Status Join(const Step& step, const StreamTarget& target,
-                    CaptureNumber capture, std::optional<OrderPoint>* for_host);
-  // A use that the host has to wait for.  Uses up to `done` are complete.
-  std::optional<StorageUse> FindPending(OrderPoint done = {});
-  void Note(StreamRef stream, CaptureNumber capture, bool ordered);
-
- private:
-  // Calls f for each use that the operation has to wait for.
-  template <typename F>
-  void ForEachUse(F f) DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (const Touched& t : storages()) {
-      for (const StorageUse& use : t.storage->uses_.writes()) f(use);
-      if (!t.writes) continue;
-      for (const StorageUse& use : t.storage->uses_.reads()) f(use);
-    }
-  }
-
-  absl::Span<const Touched> storages() const { return {storages_, count_}; }
-
-  static constexpr size_t kMost = 8;
-  Touched storages_[kMost];  // sorted by address
-  size_t count_ = 0;
-};
-
-OrderedStep::OrderedStep(absl::Span<const Touched> touched) {
+OrderedStep::OrderedStep(absl::Span<const Touched> touched)
+    : touched_(touched) {
   assert(touched.size() <= kMost);
   for (const Touched& t : touched) {
     // Plain host memory has no uses.
@@ -111,6 +73,19 @@ absl::Status AddEdges(StreamRef stream, CaptureNumber capture,
 }
 
 }  // namespace
+
+// Goes through the operands and not through `storages_`: the order of addresses
+// would give the waits another order in each run of the simulator.
+template <typename F>
+void OrderedStep::ForEachUse(F f)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  for (const Touched& t : touched_) {
+    if (t.storage->place().kind() == MemoryKind::kHost) continue;
+    for (const StorageUse& use : t.storage->uses_.writes()) f(use);
+    if (!t.writes) continue;
+    for (const StorageUse& use : t.storage->uses_.reads()) f(use);
+  }
+}
 
 absl::Status OrderedStep::Join(const Step& step, const StreamTarget& target,
                                CaptureNumber capture,
@@ -216,6 +191,7 @@ absl::Status RunLocked(const Step& step, const Enqueue* enqueue,
     DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(step.stream));
   }
   DEVRT_RETURN_IF_ERROR(ordered->Join(step, target, capture, for_host));
+  TellKnownOrder(step.stream);
   if (enqueue == nullptr || for_host->has_value()) return absl::OkStatus();
   absl::Status status = (*enqueue)(target);
   ordered->Note(step.stream, capture, status.ok());
@@ -264,7 +240,11 @@ absl::Status Storage::OrderBefore(StreamRef stream, bool for_write,
     DEVRT_RETURN_IF_ERROR(ReleaseBefore(&step));  // may note uses
   }
   // The usual case of an exchange: one stream.
-  if (IsUsedOnlyBy(TimelineOf(stream))) return CheckStream(stream, kOperation);
+  if (IsUsedOnlyBy(TimelineOf(stream))) {
+    DEVRT_RETURN_IF_ERROR(CheckStream(stream, kOperation));
+    TellKnownOrder(stream);
+    return absl::OkStatus();
+  }
   const Touched touched[] = {{this, for_write}};
   return RunStep(&step, touched, nullptr);
 }
@@ -293,6 +273,7 @@ absl::Status SubmitDrained(const Step& step, Enqueue enqueue,
                            OrderedStep* ordered) {
   StreamTarget target;
   DEVRT_RETURN_IF_ERROR(Resolve(step, &target));
+  TellKnownOrder(step.stream);
   absl::Status status = enqueue(target);
   ordered->Note(step.stream, CaptureNumber::kNone, status.ok());
   return status;
@@ -353,6 +334,12 @@ absl::Status WaitForUse(const StorageUse& use, CallSite site) {
   return WaitOnHost(use, site);
 }
 
+void TellHostOrder(const Place& place) {
+  const std::optional<Device> device = place.device();
+  if (device.has_value()) return TellKnownOrderToHost(device->record());
+  if (HasExactHostOrder()) TellKnownOrderToHost();
+}
+
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
@@ -362,6 +349,7 @@ absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
     step.Lock();
     const std::optional<StorageUse> pending = step.FindPending();
     if (!pending.has_value()) {
+      for (const Touched& t : touched) TellHostOrder(t.storage->place());
       absl::Status status = access();
       step.Unlock();
       return status;

@@ -78,6 +78,9 @@ absl::Status CheckMayAsk(const StorageUse& use);
 absl::Status RunOnHost(absl::Span<const Touched> touched, CallSite site,
                        absl::FunctionRef<absl::Status()> access);
 
+// TellKnownOrderToHost for memory of the place.
+void TellHostOrder(const Place& place);
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_ARRAYS_STORAGE_STORAGE_ORDER_H_

@@ -49,6 +49,7 @@
 #include <type_traits>
 
 #include "devrt/backends/abi/devrt_capture.h"
+#include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/backends/abi/devrt_event_ipc.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_layer.h"

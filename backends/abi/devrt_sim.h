@@ -7,6 +7,7 @@
 #ifndef DEVRT_BACKENDS_ABI_DEVRT_SIM_H_
 #define DEVRT_BACKENDS_ABI_DEVRT_SIM_H_
 
+#include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
 #ifdef __cplusplus
@@ -22,7 +23,8 @@ extern "C" {
 #define DEVRT_SIM_ENGINE_H2D 2u
 #define DEVRT_SIM_ENGINE_D2H 3u
 #define DEVRT_SIM_ENGINE_P2P 4u
-#define DEVRT_SIM_ENGINE_HOST 5u /* host functions */
+#define DEVRT_SIM_ENGINE_HOST 5u       /* host functions */
+#define DEVRT_SIM_ENGINE_COLLECTIVE 6u /* has collective_slots */
 
 /* devrt_sim_op_v1.kind */
 #define DEVRT_SIM_OP_RECORD 0u
@@ -33,6 +35,7 @@ extern "C" {
 #define DEVRT_SIM_OP_HOST_FUNC 5u
 #define DEVRT_SIM_OP_ALLOC 6u /* from here on alloc_async's block is usable */
 #define DEVRT_SIM_OP_FREE 7u  /* from here on dealloc_async's block is free */
+#define DEVRT_SIM_OP_COLLECTIVE 8u /* one rank's part of devrt.collectives/0 */
 
 /* devrt_sim_op_v1.state */
 #define DEVRT_SIM_PENDING 0u
@@ -64,7 +67,44 @@ typedef struct devrt_sim_op_v1 {
   const void* native_stream; /* the handle, NULL for the legacy stream */
   /* The host's devrt.stream_number/0 at submission; 0 if unknown. */
   uint64_t host_stream;
+  /* The operation is the op_index-th that `thread` has submitted since the
+   * restart, from 0.  Kernels, copies, fills, host functions and stream-ordered
+   * allocations and frees count, so that {thread, op_index} names one operation
+   * in every schedule.  DEVRT_SIM_NO_INDEX for records and waits. */
+  uint64_t op_index;
+  /* trace_hash's number of steps at submission, begin and end: the order of
+   * what happened, also where the times are equal.  0 before. */
+  uint64_t submit_step;
+  uint64_t begin_step;
+  uint64_t end_step;
+  uint32_t split;        /* 1: it reads at its begin and writes at its end */
+  uint32_t access_count; /* of accesses */
+  /* The memory that it uses.  {NULL, UINT64_MAX} stands for any memory. */
+  const devrt_access_v0* accesses;
 } devrt_sim_op_v1;
+
+/* devrt_sim_op_v1.op_index of operations that have none. */
+#define DEVRT_SIM_NO_INDEX UINT64_MAX
+
+/* devrt_sim_decision_v1.kind */
+#define DEVRT_SIM_DECISION_SCHEDULE 0u /* what moves next */
+#define DEVRT_SIM_DECISION_PAGEABLE 1u /* how a pageable copy behaves */
+#define DEVRT_SIM_DECISION_FAULT 2u    /* 1: a rule of the key faults hits */
+
+/* One decision of virtual mode.  Strings are valid during the visit. */
+typedef struct devrt_sim_decision_v1 {
+  uint32_t struct_size;
+  uint32_t kind;   /* DEVRT_SIM_DECISION_* */
+  uint32_t count;  /* of the candidates; UINT32_MAX: they were not counted */
+  uint32_t choice; /* less than count; 0 is the default */
+  /* SCHEDULE: the operation that moves, as in the timeline; 0, 0 if a host
+   * thread moves. */
+  uint64_t stream;
+  uint64_t seq;
+  uint32_t thread;  /* that moves, or that submitted the operation */
+  int32_t line;     /* of the call of that thread, as far as known */
+  const char* file; /* or NULL */
+} devrt_sim_decision_v1;
 
 /* devrt_sim_fault_v1.kind */
 #define DEVRT_SIM_FAULT_API 0u    /* one call returns an error */
@@ -83,6 +123,15 @@ typedef struct devrt_sim_fault_v1 {
                        KERNEL: name of the operation; NULL: any */
 } devrt_sim_fault_v1;
 
+/* devrt_sim_v1.take_part: the part that a thread has in the schedule */
+#define DEVRT_SIM_PART_NONE 0u    /* not scheduled, see take_part */
+#define DEVRT_SIM_PART_TAKES 1u   /* takes part */
+#define DEVRT_SIM_PART_NOT_YET 2u /* may wait for its first turn */
+
+#define DEVRT_SIM_LOCK_FREE 0u    /* was given back, see note_lock */
+#define DEVRT_SIM_LOCK_HELD 1u    /* the caller has it from now on */
+#define DEVRT_SIM_LOCK_AWAITED 2u /* the caller waits for it from now on */
+
 /* Counters of the simulated machine. */
 typedef struct devrt_sim_stats_v1 {
   uint32_t struct_size;
@@ -98,6 +147,11 @@ typedef struct devrt_sim_stats_v1 {
   uint64_t created_events;
   uint64_t host_funcs_run;
   uint64_t kernels_run;
+  /* How often real time decided what moved next, because a host thread slept
+   * or computed for long outside of devrt, or a host function did not return.
+   * If it is not 0, a replay may differ from the run. */
+  uint64_t uncontrolled;
+  uint64_t faults_fired; /* by rules of the key faults, since the last reset */
 } devrt_sim_stats_v1;
 
 /* The functions of the extension. */
@@ -120,7 +174,8 @@ typedef struct devrt_sim_v1 {
   devrt_status (*yield)(void* self);
   /* [any] A hash of all steps so far, and their number. */
   devrt_status (*trace_hash)(void* self, uint64_t* hash, uint64_t* steps);
-  /* [any] The replay token "dvs1:..." of the run so far; buffer of `config`. */
+  /* [any] The replay token "dvs1:..." of the run so far; buffer of `config`.
+   * Logs a warning if stats.uncontrolled is not 0. */
   devrt_status (*token)(void* self, char* buffer, uint64_t capacity,
                         uint64_t* size);
   /* [load] Resets to the token's configuration, then repeats its decisions. */
@@ -153,6 +208,45 @@ typedef struct devrt_sim_v1 {
                                 void (*visit)(void* arg,
                                               const devrt_sim_op_v1* op),
                                 void* arg);
+  /* [any] The number of the calling thread and the op_index that its next
+   * operation will get.  Changes no schedule. */
+  devrt_status (*next_op)(void* self, uint32_t* thread, uint64_t* index);
+  /* [any] A hash of what the run has made that a program can see, independent
+   * of addresses and of the order of operations: what operations wrote to host
+   * memory, the contents of each block of device memory at its free or, if it
+   * is alive, now, and the codes of faults.  Two runs of a program without
+   * races have one hash, if all work is complete.  Blocks that an allocator has
+   * carved into smaller ones are left out.  Changes no schedule.
+   * FAILED_PRECONDITION without `outcome=on` in the configuration. */
+  devrt_status (*outcome)(void* self, uint64_t* hash);
+  /* [any] Turns the record for `decisions` on or off; off at first.  A reset
+   * and a replay empty the record and leave it on. */
+  devrt_status (*decisions_enable)(void* self, uint32_t on);
+  /* [any] Visits the recorded decisions in their order.  `visit` must not call
+   * devrt. */
+  devrt_status (*decisions)(void* self,
+                            void (*visit)(void* arg,
+                                          const devrt_sim_decision_v1* made),
+                            void* arg);
+  /* [any, callback] `part` becomes one of DEVRT_SIM_PART_*.  With `waits` not 0
+   * the calling thread takes part in the schedule of host threads from here on,
+   * if the simulator schedules it: the call returns when it is its turn.  It
+   * does not in a host function or a kernel body, with mode=threaded, and with
+   * baton=off. */
+  devrt_status (*take_part)(void* self, uint32_t waits, uint32_t* part);
+  /* [any] Lets other host threads and the device move, or goes on at once: one
+   * decision. */
+  devrt_status (*pause)(void* self);
+  /* [any] Others move until `*word` is not `value`.  The word is changed by a
+   * thread that takes part, or by a host function.  FAILED_PRECONDITION with
+   * the report of a deadlock if nothing can change it any more. */
+  devrt_status (*await_change)(void* self, const uint32_t* word,
+                               uint32_t value);
+  /* [any, callback] For reports of deadlocks: what the calling thread, or the
+   * host function that it runs, does with the lock of the program that has the
+   * word.  `state` is one of DEVRT_SIM_LOCK_*; a wait by await_change needs no
+   * AWAITED.  Changes no schedule, and takes no turn. */
+  devrt_status (*note_lock)(void* self, const uint32_t* word, uint32_t state);
 } devrt_sim_v1;
 
 #ifdef __cplusplus

@@ -21,6 +21,7 @@ CHAPTERS = {
     "memory": ("Memory", "C++ programs that allocate memory, or allocators"),
     "arrays": ("Arrays and exchange",
                "C++ programs that compute with arrays, or exchange them"),
+    "collectives": ("Collectives", "C++ programs that use several devices together"),
     "cts": ("The conformance suite", "the test program of a backend"),
 }
 C_CHAPTERS = {
@@ -89,7 +90,8 @@ def write_headers(source):
           "These pages are the reference of the C++ headers, one page for each. They are "
           "for those who write C++ programs with devrt, and find a name, its arguments "
           "and its errors here. `devrt/devrt.h` includes all of these headers but "
-          "`devrt/cts/cts.h`. Each page begins with what the header is, an example, "
+          "those of `devrt/collectives/` and `devrt/cts/cts.h`. Each page begins with "
+          "what the header is, an example, "
           "threads and errors.", chapters(include, out, CHAPTERS, False))
     out = source / "docs/reference/c"
     write(out / "index.md", "C",

@@ -52,6 +52,10 @@
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/simulator.h"
 #include "devrt/runtime/status.h"
+#include "devrt/sim/explore.h"
+#include "devrt/sim/faults.h"
+#include "devrt/sim/witness.h"
+#include "devrt/streams/access.h"
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
 #include "devrt/streams/external_stream.h"
@@ -60,6 +64,7 @@
 #include "devrt/streams/probe.h"
 #include "devrt/streams/stream.h"
 #include "devrt/streams/stream_pool.h"
+#include "devrt/streams/sync.h"
 #include "devrt/streams/validate.h"
 
 #endif  // DEVRT_INCLUDE_DEVRT_DEVRT_H_

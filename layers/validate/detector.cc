@@ -28,39 +28,99 @@ Operation Detector::NewOperation(const Call& call, Epoch epoch) {
 }
 
 Operation Detector::Enqueue(const Call& call, Actor stream,
-                            const std::vector<MemoryAccess>& accesses) {
+                            AccessList accesses) {
   const Operation operation =
       NewOperation(call, order_.Submit(call.thread, stream));
+  if (!flags_.empty()) NoteClock(operation, order_.ClockOf(stream));
   for (const MemoryAccess& access : accesses) {
     Access(operation, order_.ClockOf(stream), access);
   }
   return operation;
 }
 
-Operation Detector::UseByHost(const Call& call,
-                              const std::vector<MemoryAccess>& accesses) {
+Operation Detector::UseByHost(const Call& call, AccessList accesses,
+                              const VectorClock& over) {
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  for (const MemoryAccess& access : accesses) {
-    Access(operation, order_.ClockOf(call.thread), access);
-  }
+  VectorClock clock = order_.ClockOf(call.thread);
+  clock.Join(over);
+  if (!flags_.empty()) NoteClock(operation, clock);
+  for (const MemoryAccess& access : accesses) Access(operation, clock, access);
   return operation;
 }
 
 Mark Detector::Record(const Call& call, Actor stream, uint64_t event) {
   Mark mark = order_.Record(call.thread, stream);
   const Operation operation = NewOperation(call, mark.now());
-  history_.AddRecord({event, stream, operation, mark.now()});
+  history_.AddRecord({event, stream, false, operation, mark.now()});
   return mark;
 }
 
 void Detector::Wait(const Call& call, Actor stream, uint64_t event,
-                    const Mark* mark) {
+                    const Mark* mark, const Mark* record) {
   if (mark != nullptr) order_.Wait(call.thread, stream, *mark);
   const Operation operation = {order_.ClockOf(stream).now(), ++operations_,
                                call.name, call.site};
-  history_.AddWait(
-      {event, stream, operation, mark == nullptr ? Epoch() : mark->now()});
+  const Mark* const newest = record == nullptr ? mark : record;
+  history_.AddWait({event, stream, record != nullptr, operation,
+                    newest == nullptr ? Epoch() : newest->now()});
+}
+
+void Detector::HostWait(Actor thread, const Mark& mark) {
+  order_.HostWait(thread, mark);
+  if (flags_.empty()) return;
+  const VectorClock& clock = order_.ClockOf(thread);
+  flags_.EndKnown(clock);
+  held_.Settle(sink_);
+  VectorClock complete = clock;
+  flags_.Complete(&complete);
+  order_.HostWait(thread, complete);
+  if (held_.empty()) flags_.Forget(order_.ClockOf(thread));
+  if (flags_.empty()) clocks_.clear();
+}
+
+void Detector::NoteClock(const Operation& operation, const VectorClock& clock) {
+  if (clocks_.size() >= most_clocks_) {
+    std::unordered_map<uint64_t, VectorClock> needed;
+    memory_.ForEachOperation([&](const Operation& used) {
+      const auto found = clocks_.find(used.number);
+      if (found != clocks_.end()) needed.insert(*found);
+    });
+    clocks_ = std::move(needed);
+    most_clocks_ = std::max<size_t>(1 << 12, 2 * clocks_.size());
+  }
+  clocks_.emplace(operation.number, clock);
+}
+
+VectorClock Detector::NotedClock(const Operation& operation) const {
+  const auto found = clocks_.find(operation.number);
+  return found == clocks_.end() ? VectorClock() : found->second;
+}
+
+void Detector::WaitForFlag(const Call& call, Actor stream, uint64_t flag) {
+  const Operation operation =
+      NewOperation(call, order_.Submit(call.thread, stream));
+  VectorClock sets;
+  flags_.Wait(flag, operation.epoch, &sets);
+  order_.Wait(call.thread, stream, sets);
+}
+
+void Detector::SetFlag(const Call& call, Actor stream, uint64_t flag) {
+  const bool by_host = stream == kNoActor;
+  NewOperation(call, by_host ? order_.HostAction(call.thread)
+                             : order_.Submit(call.thread, stream));
+  flags_.Set(flag, order_.ClockOf(by_host ? call.thread : stream));
+  held_.Settle(sink_);
+}
+
+void Detector::AddToFlag(const Call& call, Actor stream, uint64_t flag) {
+  NewOperation(call, order_.Submit(call.thread, stream));
+  flags_.Add(flag, order_.ClockOf(stream));
+}
+
+void Detector::EndAdds(uint64_t flag) {
+  flags_.Set(flag, {});
+  held_.Settle(sink_);
 }
 
 void Detector::Allocate(const Call& call, uint64_t address, uint64_t size,
@@ -69,14 +129,18 @@ void Detector::Allocate(const Call& call, uint64_t address, uint64_t size,
               NewOperation(call, order_.HostAction(call.thread)));
 }
 
-void Detector::Free(const Call& call, uint64_t address) {
+uint64_t Detector::Free(const Call& call, uint64_t address) {
   Block* const block = memory_.Find(address);
-  if (block == nullptr) return;  // the backend has the error
+  if (block == nullptr) return 0;  // the backend has the error
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  ReportPending(FindingKind::kFreeWhileUsed, *block,
-                order_.ClockOf(call.thread), operation);
-  memory_.Release(block, operation);
+  ReportPending(*block, order_.ClockOf(call.thread), operation);
+  // A live part at the address is a mistake of the program, or of an allocator.
+  Block* const whole = memory_.FindOfBackend(address);
+  if (whole == nullptr) return memory_.Release(block, operation);
+  // An allocator's other parts of the block are free by now.
+  memory_.EraseParts(whole->begin, whole->end - whole->begin);
+  return memory_.Release(whole, operation);
 }
 
 void Detector::AllocateOn(const Call& call, Actor stream, uint64_t address,
@@ -89,37 +153,51 @@ void Detector::AllocateOn(const Call& call, Actor stream, uint64_t address,
                        order_.ClockOf(stream), &conflicts_);
 }
 
-void Detector::FreeOn(const Call& call, Actor stream, uint64_t address) {
+uint64_t Detector::FreeOn(const Call& call, Actor stream, uint64_t address) {
   Block* const block = memory_.Find(address);
-  if (block == nullptr) return;
+  if (block == nullptr) return 0;
   const Operation operation =
       NewOperation(call, order_.Submit(call.thread, stream));
-  ReportPending(FindingKind::kFreeWhileUsed, *block, order_.ClockOf(stream),
-                operation);
-  memory_.Release(block, operation);
+  ReportPending(*block, order_.ClockOf(stream), operation);
+  return memory_.Release(block, operation);
 }
 
 void Detector::HandOut(const Call& call, Actor stream, uint64_t address,
-                       uint64_t size, MemoryKind kind, uint32_t device) {
+                       uint64_t size, MemoryKind kind, uint32_t device,
+                       const VectorClock& over) {
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  const VectorClock clock = order_.MarkOfNext(call.thread, stream);
+  VectorClock clock = order_.MarkOfNext(call.thread, stream);
+  clock.Join(own_);
+  clock.Join(over);
   std::vector<std::pair<BlockInfo, Conflict>> unknown;
-  memory_.HandOut(address, size, kind, device, operation, clock, &unknown);
+  Block* const handed =
+      memory_.HandOut(address, size, kind, device, operation, clock, &unknown);
+  // The new owner did not ask.  So uses that are complete must not wait for it.
+  handed->shadow.Forget(own_);
+  if (!over.empty()) handed->shadow.Forget(over);
   for (const auto& [block, conflict] : unknown) {
     Report(FindingKind::kReuseWhileUsed, block, conflict, operation, clock,
            Mode::kWrite, false);
   }
 }
 
-void Detector::TakeBack(const Call& call, Actor stream, uint64_t address) {
+void Detector::TakeBack(const Call& call, Actor stream, uint64_t address,
+                        const Mark& waited) {
   Block* const block = memory_.Find(address);
   if (block == nullptr || !block->is_part) return;
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  const VectorClock clock = order_.MarkOfNext(call.thread, stream);
-  ReportPending(FindingKind::kFreeWhileUsed, *block, clock, operation);
+  VectorClock clock = order_.MarkOfNext(call.thread, stream);
+  clock.Join(waited);
+  ReportPending(*block, clock, operation);
   memory_.Release(block, operation);
+}
+
+void Detector::TakeBackUnjudged(const Call& call, uint64_t address) {
+  Block* const block = memory_.Find(address);
+  if (block == nullptr || !block->is_part) return;
+  memory_.Release(block, NewOperation(call, order_.HostAction(call.thread)));
 }
 
 template <typename Use>
@@ -138,14 +216,14 @@ void Detector::ForEachRange(const MemoryAccess& access, Use use) {
   }
 }
 
-void Detector::Access(const Operation& by, const VectorClock& clock,
-                      const MemoryAccess& access) {
+void Detector::AccessRows(const Operation& by, const VectorClock& clock,
+                          const MemoryAccess& access) {
   ForEachRange(access, [&](Range addresses, bool approximate) {
     AccessRange(by, clock, access, addresses, approximate);
   });
 }
 
-void Detector::Retract(const std::vector<MemoryAccess>& accesses) {
+void Detector::Retract(AccessList accesses) {
   for (const MemoryAccess& access : accesses) {
     ForEachRange(access, [&](Range addresses, bool /*approximate*/) {
       while (addresses.begin < addresses.end) {
@@ -157,13 +235,6 @@ void Detector::Retract(const std::vector<MemoryAccess>& accesses) {
       }
     });
   }
-}
-
-bool Detector::CanReach(Actor stream, const BlockInfo& block) const {
-  if (block.kind != MemoryKind::kDevice || !order_.IsStream(stream))
-    return true;
-  const uint32_t device = order_.TraitsOf(stream).device;
-  return device == block.device || peers_.count({device, block.device}) != 0;
 }
 
 // An approximate range has bytes that the operation does not use.  It conflicts
@@ -206,7 +277,7 @@ void Detector::AccessRange(const Operation& by, const VectorClock& clock,
              {range, block->made, Mode::kWrite}, by, clock, access.mode,
              approximate);
     }
-    if (approximate) {
+    if (approximate || !access.is_noted) {
       FindCertain(*block, range, access, clock);
     } else {
       block->shadow.Access(range, access.mode, by, clock, &conflicts_,
@@ -224,12 +295,14 @@ void Detector::AccessRange(const Operation& by, const VectorClock& clock,
   }
 }
 
-void Detector::ReportPending(FindingKind kind, const Block& block,
-                             const VectorClock& clock, const Operation& by) {
+void Detector::ReportPending(const Block& block, VectorClock clock,
+                             const Operation& by) {
+  clock.Join(own_);
   conflicts_.clear();
   block.shadow.FindUnknown(clock, &conflicts_);
   for (const Conflict& conflict : conflicts_) {
-    Report(kind, block, conflict, by, clock, Mode::kWrite, false);
+    Report(FindingKind::kFreeWhileUsed, block, conflict, by, clock,
+           Mode::kWrite, false);
   }
 }
 
@@ -244,9 +317,14 @@ void Detector::Report(FindingKind kind, const BlockInfo& block,
   finding.approximate = approximate;
   finding.earlier = conflict.earlier;
   finding.earlier_mode = conflict.earlier_mode;
+  finding.earlier_is_work = order_.IsStream(conflict.earlier.epoch.actor);
   finding.later = later;
   finding.later_mode = later_mode;
   finding.explanation = history_.Explain(conflict.earlier, later, clock);
+  if (!flags_.empty() &&
+      held_.Hold(finding, clock, NotedClock(conflict.earlier))) {
+    return;
+  }
   sink_(finding);
 }
 

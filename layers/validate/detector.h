@@ -21,26 +21,19 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "layers/validate/finding.h"
+#include "layers/validate/flag_waits.h"
+#include "layers/validate/held_findings.h"
 #include "layers/validate/history.h"
 #include "layers/validate/memory_map.h"
 #include "layers/validate/order.h"
 
 namespace devrt::race {
-
-enum class FindingKind : uint8_t {
-  kWriteAfterWrite,
-  kReadAfterWrite,
-  kWriteAfterRead,
-  kUseBeforeAllocation,  // by a stream that does not wait for the allocation
-  kUseAfterFree,
-  kFreeWhileUsed,   // work that the free does not come after uses the block
-  kReuseWhileUsed,  // the allocator gave the block out again
-  kHostAccess,      // the host uses memory of work in flight
-  kWrongDevice,     // a kernel uses memory that its device cannot access
-};
 
 // Bytes that an operation uses.  Rows of `size` bytes, `pitch` apart.
 struct MemoryAccess {
@@ -55,7 +48,12 @@ struct MemoryAccess {
   // The program's own memory, to which the system may have given the addresses
   // of a block that is gone.
   bool is_programs = false;
+  // A thread that is not known uses the bytes: later uses are not compared.
+  bool is_noted = true;
 };
+
+// The accesses of one operation.
+using AccessList = absl::Span<const MemoryAccess>;
 
 // The call that does something, as reports name it.
 struct Call {
@@ -64,24 +62,20 @@ struct Call {
   uint32_t site = 0;
 };
 
-struct Finding {
-  FindingKind kind = FindingKind::kWriteAfterWrite;
-  BlockInfo block;
-  Range range;               // of the block
-  bool approximate = false;  // the range holds bytes that were not used
-  Operation earlier;
-  Mode earlier_mode = Mode::kRead;
-  Operation later;
-  Mode later_mode = Mode::kRead;
-  Explanation explanation;
-};
-
 class Detector {
  public:
   using Sink = std::function<void(const Finding&)>;
 
-  explicit Detector(Sink sink) : sink_(std::move(sink)) {}
+  explicit Detector(Sink sink) : sink_(std::move(sink)), held_(&flags_) {}
 
+  // Operation::number of the next operation.
+  uint64_t next_number() const { return operations_ + 1; }
+  // Calls visit(operation) for each operation that a later finding may name.
+  template <typename Visit>
+  void ForEachOperation(Visit visit) const {
+    memory_.ForEachOperation(visit);
+    held_.ForEachOperation(visit);
+  }
   Order& order() { return order_; }
   MemoryMap& memory() { return memory_; }
 
@@ -93,14 +87,14 @@ class Detector {
   }
 
   // Work of a stream, with what it uses.
-  Operation Enqueue(const Call& call, Actor stream,
-                    const std::vector<MemoryAccess>& accesses);
+  Operation Enqueue(const Call& call, Actor stream, AccessList accesses);
   // The backend refused the work with these accesses.  Nothing is known of
   // their bytes now: an unfounded finding would be worse than a missed one.
-  void Retract(const std::vector<MemoryAccess>& accesses);
-  // A use of memory by the calling thread, at once.
-  Operation UseByHost(const Call& call,
-                      const std::vector<MemoryAccess>& accesses);
+  void Retract(AccessList accesses);
+  // A use of memory by the calling thread, at once.  `over`: what else it comes
+  // after.
+  Operation UseByHost(const Call& call, AccessList accesses,
+                      const VectorClock& over = {});
 
   // Kernels of `device` may, or may no longer, use memory of `peer`.
   void EnablePeer(uint32_t device, uint32_t peer) {
@@ -117,31 +111,93 @@ class Detector {
   // An event's record and the waits for it.  `event` names the event in
   // reports.
   Mark Record(const Call& call, Actor stream, uint64_t event);
-  void Wait(const Call& call, Actor stream, uint64_t event, const Mark* mark);
+  // `mark`: what the wait is certain to cover; nullptr: nothing.  `record`: the
+  // event's newest record, which another thread may make after the wait;
+  // nullptr: it is that of `mark`.
+  void Wait(const Call& call, Actor stream, uint64_t event, const Mark* mark,
+            const Mark* record = nullptr);
   void RemoveEvent(uint64_t event) { history_.RemoveEvent(event); }
+
+  // The host thread has waited for the mark.
+  void HostWait(Actor thread, const Mark& mark);
+
+  // A query that devrt made for itself found the mark complete.  The program
+  // did not learn that, so its accesses do not come after the mark.  But devrt
+  // may use memory again.  The waits of one host thread are such answers to the
+  // other threads.
+  void EndOwnQuery(const Mark& mark) { own_.Join(mark); }
+  // All that devrt has found complete.
+  const Mark& own() const { return own_; }
+
+  // Flags that kernels of streams wait for, by their numbers.  kNoActor: the
+  // host sets the flag.
+  void WaitForFlag(const Call& call, Actor stream, uint64_t flag);
+  void SetFlag(const Call& call, Actor stream, uint64_t flag);
+  // The work of the stream is one of several that come before the waits for the
+  // flag.  EndAdds: all of them are known.
+  void AddToFlag(const Call& call, Actor stream, uint64_t flag);
+  void EndAdds(uint64_t flag);
+  void ClearFlag(uint64_t flag) { flags_.Unset(flag); }
+  void RemoveFlag(uint64_t flag) { flags_.Remove(flag); }
+  void ForgetFlags() {
+    held_.Clear();
+    flags_.Clear();
+    clocks_.clear();
+  }
+  // Unordered pairs that no set of a flag has decided.
+  uint64_t undecided() const { return held_.undecided(); }
 
   // Memory that a backend gives and takes at once.
   void Allocate(const Call& call, uint64_t address, uint64_t size,
                 MemoryKind kind, uint32_t device);
-  void Free(const Call& call, uint64_t address);
+  // A free returns the number of the block that it ends; 0: none.
+  uint64_t Free(const Call& call, uint64_t address);
   // In the order of a stream.
   void AllocateOn(const Call& call, Actor stream, uint64_t address,
                   uint64_t size, uint32_t device);
-  void FreeOn(const Call& call, Actor stream, uint64_t address);
+  uint64_t FreeOn(const Call& call, Actor stream, uint64_t address);
   // Parts of an allocator's memory.  `stream` is where the block is used first,
-  // or after whose work it is free; kNoActor: all uses are complete.
+  // or after whose work it is free; kNoActor: all uses are complete.  `over`:
+  // what else the allocator's locks put before the uses of the new owner.
   void HandOut(const Call& call, Actor stream, uint64_t address, uint64_t size,
-               MemoryKind kind, uint32_t device);
-  void TakeBack(const Call& call, Actor stream, uint64_t address);
+               MemoryKind kind, uint32_t device, const VectorClock& over = {});
+  // The allocator has waited, or waits, for `waited`.
+  void TakeBack(const Call& call, Actor stream, uint64_t address,
+                const Mark& waited = {});
+  // The allocator knows uses of the block, and waits for them before it hands
+  // the block out again.
+  void TakeBackUnjudged(const Call& call, uint64_t address);
 
  private:
+  // Keeps the clock of an operation with accesses while there are waits for
+  // flags.  Its stream may learn of a wait later, which does not order the
+  // operation.
+  void NoteClock(const Operation& operation, const VectorClock& clock);
+  // Returns the kept clock, or an empty one.
+  VectorClock NotedClock(const Operation& operation) const;
   Operation NewOperation(const Call& call, Epoch epoch);
   void Access(const Operation& by, const VectorClock& clock,
-              const MemoryAccess& access);
+              const MemoryAccess& access) {
+    if (access.rows == 1 && access.size != 0) {
+      AccessRange(by, clock, access,
+                  {access.address, access.address + access.size},
+                  access.approximate);
+    } else {
+      AccessRows(by, clock, access);
+    }
+  }
+  void AccessRows(const Operation& by, const VectorClock& clock,
+                  const MemoryAccess& access);
   // Calls use(range of addresses, true if it has bytes that are not used).
   template <typename Use>
   static void ForEachRange(const MemoryAccess& access, Use use);
-  bool CanReach(Actor stream, const BlockInfo& block) const;
+  bool CanReach(Actor stream, const BlockInfo& block) const {
+    if (block.kind != MemoryKind::kDevice || !order_.IsStream(stream)) {
+      return true;
+    }
+    const uint32_t device = order_.TraitsOf(stream).device;
+    return device == block.device || peers_.count({device, block.device}) != 0;
+  }
   void FindCertain(const Block& block, Range range, const MemoryAccess& access,
                    const VectorClock& clock);
   void AccessRange(const Operation& by, const VectorClock& clock,
@@ -150,14 +206,21 @@ class Detector {
   void Report(FindingKind kind, const BlockInfo& block,
               const Conflict& conflict, const Operation& later,
               const VectorClock& clock, Mode later_mode, bool approximate);
-  // Reports uses of `block` that `clock` does not know.
-  void ReportPending(FindingKind kind, const Block& block,
-                     const VectorClock& clock, const Operation& by);
+  // Reports uses of `block` that the free `by` with `clock` does not come
+  // after.
+  void ReportPending(const Block& block, VectorClock clock,
+                     const Operation& by);
 
   Sink sink_;
   Order order_;
   MemoryMap memory_;
   History history_;
+  Mark own_;
+  FlagWaits flags_;
+  HeldFindings held_;  // that a later set of a flag may prove unfounded
+  std::unordered_map<uint64_t, VectorClock> clocks_;  // by Operation::number
+  size_t most_clocks_ =
+      1 << 12;  // with more, those that are over are forgotten
   std::set<std::pair<uint32_t, uint32_t>> peers_;
   uint64_t operations_ = 0;
   std::vector<Conflict> conflicts_;  // kept, for its memory

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,6 +21,20 @@ using nlohmann::json;
 // Bytes that are not UTF-8 become U+FFFD: paths may hold any bytes.
 std::string OneLine(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// A number that JSON keeps exactly in all its readers.
+std::string Hexadecimal(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, value);
+  return text;
+}
+
+json RunJson(const RunSummary& run) {
+  json out = {{"backend", run.backend}, {"restarts", run.restarts}};
+  if (run.outcome.has_value()) out["outcome"] = Hexadecimal(*run.outcome);
+  if (!run.token.empty()) out["token"] = run.token;
+  return out;
 }
 
 bool Matches(const std::string& glob, const std::string& text) {
@@ -46,8 +62,11 @@ Findings::~Findings() {
   if (file_ >= 0) close(file_);
 }
 
-void Findings::AddBackend(const std::string& name) {
-  Write(OneLine({{"record", "backend"}, {"name", name}, {"pid", getpid()}}));
+void Findings::AddBackend(const std::string& name, bool is_simulated) {
+  Write(OneLine({{"record", "backend"},
+                 {"name", name},
+                 {"simulated", is_simulated},
+                 {"pid", getpid()}}));
 }
 
 // One call writes the whole line, since the lines of other processes may come
@@ -72,16 +91,20 @@ void Findings::EndFile() {
   if (getpid() != opener_) return;
   json counts = json::object();
   for (const auto& [id, made] : findings_) counts[id] = made.count;
+  uint64_t left_out = 0;
+  for (const auto& [why, count] : left_out_) left_out += count;
   json unmatched = json::array();
   for (const Suppression& one : suppressions_) {
     if (one.matches == 0) unmatched.push_back(one.line);
   }
-  Write(OneLine({{"record", "end"},
-                 {"pid", opener_},
-                 {"counts", std::move(counts)},
-                 {"suppressed", suppressed_},
-                 {"left_out", left_out_},
-                 {"unmatched", std::move(unmatched)}}));
+  json end = {{"record", "end"},
+              {"pid", opener_},
+              {"counts", std::move(counts)},
+              {"suppressed", suppressed_},
+              {"left_out", left_out},
+              {"unmatched", std::move(unmatched)}};
+  for (const RunSummary& run : runs_) end["runs"].push_back(RunJson(run));
+  Write(OneLine(end));
 }
 
 std::string Findings::ReadSuppressions(const std::string& path) {
@@ -121,19 +144,24 @@ std::string Findings::ReadSuppressions(const std::string& path) {
   return "";
 }
 
-bool Findings::IsSuppressed(const Finding& finding, const std::string& id,
-                            const Names& names) {
-  const std::string& a = names.Text(finding.earlier.site);
-  const std::string& b = names.Text(finding.later.site);
+bool Findings::IsSuppressed(const std::string& id,
+                            const std::vector<std::string>& sites) {
+  const auto has = [&](const std::string& glob, size_t except) {
+    for (size_t i = 0; i < sites.size(); ++i) {
+      if (i != except && Matches(glob, sites[i])) return true;
+    }
+    return false;
+  };
   for (Suppression& one : suppressions_) {
     bool matches = false;
     if (!one.id.empty()) {
       matches = one.id == id;
     } else if (one.second.empty()) {
-      matches = Matches(one.site, a) || Matches(one.site, b);
+      matches = has(one.site, sites.size());
     } else {
-      matches = (Matches(one.site, a) && Matches(one.second, b)) ||
-                (Matches(one.site, b) && Matches(one.second, a));
+      for (size_t i = 0; i < sites.size() && !matches; ++i) {
+        matches = Matches(one.site, sites[i]) && has(one.second, i);
+      }
     }
     if (!matches) continue;
     ++one.matches;
@@ -142,21 +170,60 @@ bool Findings::IsSuppressed(const Finding& finding, const std::string& id,
   return false;
 }
 
-std::string Findings::Add(const Finding& finding, const Names& names) {
-  const std::string id = FindingId(finding, names);
-  if (IsSuppressed(finding, id, names)) {
-    ++suppressed_;
-    return "";
-  }
+void Findings::LeaveOut(const std::string& why) {
+  if (++left_out_[why] != 1) return;
+  log_("validate: an unordered pair is left out, and maybe more: " + why);
+}
+
+Findings::Made& Findings::Count(const std::string& id) {
   Made& made = findings_[id];
   made.last = ++total_;
-  if (++made.count > 1) return made.text;
-  made.kind = KindName(finding.kind);
-  made.text = FindingText(finding, names);
-  made.json = FindingJson(finding, names);
+  ++made.count;
+  return made;
+}
+
+const std::string& Findings::Publish(const Made& made) {
   log_(made.text);
   Write(made.json);
   return made.text;
+}
+
+std::string Findings::Add(const Finding& finding, const Names& names) {
+  const std::string id = FindingId(finding, names);
+  if (IsSuppressed(id, {names.Text(finding.earlier.site),
+                        names.Text(finding.later.site)})) {
+    ++suppressed_;
+    return "";
+  }
+  Made& made = Count(id);
+  if (made.count == 1 || made.run != run_) {
+    const OpId hold = names.OpOf(finding.earlier);
+    const OpId until = names.OpOf(finding.later);
+    made.hold = hold.kind == OpId::Kind::kOwn ? hold.Text() : "";
+    made.until = until.known() ? until.Text() : "";
+    made.run = run_;
+  }
+  if (made.count > 1) return made.text;
+  made.kind = KindName(finding.kind);
+  made.text = FindingText(finding, names);
+  made.json = FindingJson(finding, names);
+  return Publish(made);
+}
+
+std::string Findings::Add(const Notice& notice) {
+  const std::string id = NoticeId(notice);
+  std::vector<std::string> sites;
+  for (const Notice::Part& part : notice.parts) sites.push_back(part.site);
+  if (IsSuppressed(id, sites)) {
+    ++suppressed_;
+    return "";
+  }
+  Made& made = Count(id);
+  if (made.count > 1) return made.text;
+  made.kind = notice.kind;
+  made.text = NoticeText(notice);
+  made.json = NoticeJson(notice);
+  return Publish(made);
 }
 
 std::string Findings::Summary() const {
@@ -170,10 +237,8 @@ std::string Findings::Summary() const {
     if (made.count > 1) add(id + ": " + std::to_string(made.count) + " times");
   }
   if (suppressed_ != 0) add(std::to_string(suppressed_) + " suppressed");
-  if (left_out_ != 0) {
-    add(std::to_string(left_out_) +
-        " unordered pairs left out: the program has adopted a stream, and the "
-        "other library may have ordered them (DEVRT_RACE_FOREIGN)");
+  for (const auto& [why, count] : left_out_) {
+    add(std::to_string(count) + " unordered pairs left out: " + why);
   }
   for (const Suppression& one : suppressions_) {
     if (one.matches == 0) add("matched nothing: " + one.line);

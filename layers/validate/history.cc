@@ -13,23 +13,23 @@ bool Covers(const EventUse& record, const Operation& operation) {
          record.mark.time >= operation.epoch.time;
 }
 
+// A wait that may be early is one for the event.
+bool HasMiss(const std::vector<NearMiss>& misses, uint64_t event) {
+  return std::any_of(misses.begin(), misses.end(), [&](const NearMiss& miss) {
+    return miss.kind == NearMissKind::kMayBeEarly && miss.use.event == event;
+  });
+}
+
 }  // namespace
 
-History::Actors& History::Of(Actor actor) {
+History::Actors& History::Add(Actor actor) {
   if (actor >= actors_.size()) actors_.resize(actor + 1);
-  return actors_[actor];
-}
-
-void History::Add(const Operation& operation) {
-  Of(operation.epoch.actor).operations.Push(operation);
-}
-
-void History::AddWait(const EventUse& wait) {
-  Of(wait.stream).waits.Push(wait);
+  actors_[actor] = std::make_unique<Actors>();
+  return *actors_[actor];
 }
 
 void History::AddRecord(const EventUse& record) {
-  Records& records = events_[record.event];
+  Records& records = *events_.At(record.event);
   if (records.last.mark.actor != kNoActor) records.before = records.last;
   records.last = record;
 }
@@ -37,30 +37,40 @@ void History::AddRecord(const EventUse& record) {
 Explanation History::Explain(const Operation& earlier, const Operation& later,
                              const VectorClock& clock) const {
   Explanation explanation;
-  if (earlier.epoch.actor < actors_.size()) {
+  if (const Actors* const actor = Find(earlier.epoch.actor)) {
     const uint64_t known = clock.TimeOf(earlier.epoch.actor);
-    actors_[earlier.epoch.actor].operations.NewestFirst(
-        [&](const Operation& o) {
-          if (o.epoch.time > known) return true;
-          explanation.last_ordered = o;
-          return false;
-        });
+    actor->operations.NewestFirst([&](const Operation& o) {
+      if (o.epoch.time > known) return true;
+      explanation.last_ordered = o;
+      return false;
+    });
   }
   auto& misses = explanation.near_misses;
-  if (later.epoch.actor < actors_.size()) {
-    actors_[later.epoch.actor].waits.NewestFirst([&](const EventUse& wait) {
+  if (const Actors* const actor = Find(later.epoch.actor)) {
+    actor->waits.NewestFirst([&](const EventUse& wait) {
       misses.push_back({WhyNot(wait, earlier), wait, RecordOf(wait)});
       return misses.size() < kNearMisses;
     });
   }
-  for (const auto& [event, records] : events_) {
-    if (misses.size() >= kNearMisses) break;
-    if (Covers(records.last, earlier)) {
-      misses.push_back(
-          {NearMissKind::kNotWaitedFor, records.last, std::nullopt});
-    }
-  }
+  AddUnused(earlier, &misses);
   return explanation;
+}
+
+void History::AddUnused(const Operation& earlier,
+                        std::vector<NearMiss>* misses) const {
+  std::vector<const EventUse*> records;
+  for (const auto& [event, of_event] : events_.entries()) {
+    if (Covers(of_event.last, earlier)) records.push_back(&of_event.last);
+  }
+  std::sort(records.begin(), records.end(),
+            [](const EventUse* a, const EventUse* b) {
+              return a->at.number < b->at.number;
+            });
+  for (const EventUse* const record : records) {
+    if (misses->size() >= kNearMisses) return;
+    if (HasMiss(*misses, record->event)) continue;
+    misses->push_back({NearMissKind::kNotWaitedFor, *record, std::nullopt});
+  }
 }
 
 std::optional<Operation> History::RecordOf(const EventUse& wait) const {
@@ -68,10 +78,10 @@ std::optional<Operation> History::RecordOf(const EventUse& wait) const {
     return record.mark.actor == wait.mark.actor &&
            record.mark.time == wait.mark.time;
   };
-  const auto records = events_.find(wait.event);
-  if (wait.mark.actor == kNoActor || records == events_.end()) return {};
-  if (is_meant(records->second.last)) return records->second.last.at;
-  const std::optional<EventUse>& before = records->second.before;
+  const Records* const records = events_.FindEntry(wait.event);
+  if (wait.mark.actor == kNoActor || records == nullptr) return {};
+  if (is_meant(records->last)) return records->last.at;
+  const std::optional<EventUse>& before = records->before;
   if (before.has_value() && is_meant(*before)) return before->at;
   return {};
 }
@@ -79,12 +89,15 @@ std::optional<Operation> History::RecordOf(const EventUse& wait) const {
 NearMissKind History::WhyNot(const EventUse& wait,
                              const Operation& earlier) const {
   if (wait.mark.actor == kNoActor) return NearMissKind::kNeverRecorded;
+  if (wait.may_be_early && Covers(wait, earlier)) {
+    return NearMissKind::kMayBeEarly;
+  }
   if (wait.mark.actor == earlier.epoch.actor) {
     return NearMissKind::kRecordedBefore;
   }
-  const auto records = events_.find(wait.event);
-  if (records != events_.end() && records->second.before.has_value() &&
-      Covers(*records->second.before, earlier)) {
+  const Records* const records = events_.FindEntry(wait.event);
+  if (records != nullptr && records->before.has_value() &&
+      Covers(*records->before, earlier)) {
     return NearMissKind::kReplaced;
   }
   return NearMissKind::kOtherStream;

@@ -11,11 +11,15 @@
 #ifndef DEVRT_LAYERS_VALIDATE_HISTORY_H_
 #define DEVRT_LAYERS_VALIDATE_HISTORY_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "layers/validate/handle_map.h"
 #include "layers/validate/order.h"
 #include "layers/validate/shadow.h"
 
@@ -25,6 +29,8 @@ namespace devrt::race {
 struct EventUse {
   uint64_t event = 0;  // the program's event
   Actor stream = kNoActor;
+  // Of a wait: no order of the host threads puts the record before it.
+  bool may_be_early = false;
   Operation at;  // the call
   Epoch mark;    // the newest operation of the recorded stream that is covered;
                  // actor kNoActor: the event was never recorded
@@ -38,6 +44,7 @@ enum class NearMissKind : uint8_t {
   kReplaced,        // it covered the earlier operation until it was recorded
                     // again
   kNotWaitedFor,    // an event covers the operation, and nothing waits for it
+  kMayBeEarly,      // the right record, which another thread may make too late
 };
 
 struct NearMiss {
@@ -59,46 +66,40 @@ struct Explanation {
 template <typename T, size_t kSize>
 class Ring {
  public:
-  void Push(const T& value) {
-    if (values_.size() < kSize) {
-      values_.push_back(value);
-    } else {
-      values_[next_] = value;
-    }
-    next_ = (next_ + 1) % kSize;
-  }
+  void Push(const T& value) { values_[pushed_++ % kSize] = value; }
   // Calls visit(value) until it returns false.
   template <typename Visit>
   void NewestFirst(Visit visit) const {
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (!visit(values_[(next_ + values_.size() - 1 - i) % values_.size()])) {
-        return;
-      }
+    const size_t kept = std::min(pushed_, kSize);
+    for (size_t i = 1; i <= kept; ++i) {
+      if (!visit(values_[(pushed_ - i) % kSize])) return;
     }
   }
 
  private:
-  std::vector<T> values_;
-  size_t next_ = 0;
+  std::array<T, kSize> values_;
+  size_t pushed_ = 0;
 };
 
 class History {
  public:
-  void Add(const Operation& operation);
+  void Add(const Operation& operation) {
+    Of(operation.epoch.actor).operations.Push(operation);
+  }
   void AddRecord(const EventUse& record);
-  void AddWait(const EventUse& wait);
+  void AddWait(const EventUse& wait) { Of(wait.stream).waits.Push(wait); }
   // The number stands for another stream from now on.
   void Forget(Actor actor) {
-    if (actor < actors_.size()) actors_[actor] = Actors();
+    if (actor < actors_.size()) actors_[actor].reset();
   }
-  void RemoveEvent(uint64_t event) { events_.erase(event); }
+  void RemoveEvent(uint64_t event) { events_.Erase(event); }
 
   // Explains why `later`, whose clock is given, does not come after `earlier`.
   Explanation Explain(const Operation& earlier, const Operation& later,
                       const VectorClock& clock) const;
 
  private:
-  static constexpr size_t kKept = 16;
+  static constexpr size_t kKept = 8;
 
   struct Actors {
     Ring<Operation, kKept> operations;
@@ -109,12 +110,24 @@ class History {
     std::optional<EventUse> before;
   };
 
-  Actors& Of(Actor actor);
+  Actors& Of(Actor actor) {
+    if (actor < actors_.size() && actors_[actor] != nullptr) {
+      return *actors_[actor];
+    }
+    return Add(actor);
+  }
+  Actors& Add(Actor actor);
+  // nullptr if it has done nothing.
+  const Actors* Find(Actor actor) const {
+    return actor < actors_.size() ? actors_[actor].get() : nullptr;
+  }
+  // Adds the records that cover the operation, the first of them first.
+  void AddUnused(const Operation& earlier, std::vector<NearMiss>* misses) const;
   std::optional<Operation> RecordOf(const EventUse& wait) const;
   NearMissKind WhyNot(const EventUse& wait, const Operation& earlier) const;
 
-  std::vector<Actors> actors_;
-  std::unordered_map<uint64_t, Records> events_;
+  std::vector<std::unique_ptr<Actors>> actors_;
+  HandleMap<uint64_t, Records> events_;
 };
 
 }  // namespace devrt::race

@@ -4,7 +4,11 @@
 //
 // A program may learn in its own ways, such as a future, that its host function
 // has run, and go on.  The layer does not see that.  So the host counts as
-// having waited for the work before the function once the function runs.
+// having waited for the work before the function once the function runs.  The
+// function itself runs on a host thread, and calls of threads count as ordered.
+//
+// With exact order of host threads the function alone comes after that work,
+// and tells other threads of it by an object of devrt::sync.
 //
 // Ownership: the backend's call of Run ends the object.
 // Threads: Run runs on a thread of the backend.
@@ -17,7 +21,6 @@
 
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "layers/validate/layer_state.h"
-#include "layers/validate/pinned_pages.h"
 
 namespace devrt::race {
 
@@ -25,20 +28,21 @@ class HostFunction {
  public:
   using Function = void (*)(void* arg, devrt_status error);
 
-  // `before` is the work that the function comes after.
-  HostFunction(Mark before, Function function, void* arg)
-      : before_(std::move(before)), function_(function), arg_(arg) {}
+  // `work` ends with the function itself.
+  HostFunction(Mark work, Function function, void* arg)
+      : work_(std::move(work)), function_(function), arg_(arg) {}
 
   static void Run(void* self, devrt_status error) {
     const std::unique_ptr<HostFunction> own(static_cast<HostFunction*>(self));
     JudgeTouches();
-    g_layer.validator->EndHostWait(own->before_);
-    if (PinnedPages* const pages = g_layer.pages) pages->Update();
+    g_layer.validator->BeginHostFunction(own->work_);
+    UpdatePages();
     own->function_(own->arg_, error);
+    g_layer.validator->EndHostFunction();
   }
 
  private:
-  const Mark before_;
+  const Mark work_;
   const Function function_;
   void* const arg_;
 };

@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/backends/abi/devrt_own_query.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
 #include "layers/validate/validator.h"
@@ -23,13 +25,21 @@
 namespace devrt::race {
 
 class PinnedPages;
+class SimulatedRun;
 
 struct LayerState {
   const devrt_host_v0* host = nullptr;
   Validator* validator = nullptr;  // nullptr: DEVRT_RACE=off
   Findings* findings = nullptr;    // of the validator
-  bool throws = false;             // calls with a finding are refused
+  bool tells_leaks = false;        // at the end, without a Shutdown
+  bool has_told_leaks = false;
+  bool throws = false;          // calls with a finding are refused
+  bool wants_witness = false;   // from the start
+  SimulatedRun* run = nullptr;  // of the simulator; nullptr: none is open
+  // The run, once a witness is wanted.
+  std::atomic<SimulatedRun*> witnessed{nullptr};
   const devrt_stream_number_v0* numbers = nullptr;  // nullptr: older host
+  const devrt_own_query_v0* own_queries = nullptr;  // nullptr: older host
   // Of the simulator; nullptr: it was not opened.
   std::atomic<PinnedPages*> pages{nullptr};
 };
@@ -39,18 +49,37 @@ inline MemoryAccess Accessed(const void* ptr, uint64_t size, Mode mode) {
   return {reinterpret_cast<uint64_t>(ptr), size, mode};
 }
 
-std::vector<MemoryAccess> Accesses(const devrt_access_v0* accesses,
-                                   uint32_t count);
+// Few accesses need no allocation.
+using ShortList = absl::InlinedVector<MemoryAccess, 8>;
+
+ShortList Accesses(const devrt_access_v0* accesses, uint32_t count);
 
 // The calling thread's present call of the program.  `name` is for a call that
 // the program gave none.
 Caller CallerOf(const char* name);
 
-// As CallerOf, with the number of the stream that the call is about.
+// Returns CallerOf(name) with the number of the call's stream.
 Caller CallerOn(const char* name, devrt_stream stream);
+
+// The simulator's name of the operation that the calling thread does now.
+// Unknown unless a witness is wanted.
+OpId NextOp(OpId::Kind kind);
+
+// Adds the result of the run on the simulator to the file of findings, if a
+// witness is wanted.
+void EndRun();
+
+// The accesses of the host function that the calling thread enqueues next.  Its
+// call takes them.
+inline thread_local std::vector<MemoryAccess> t_host_func_accesses;
+
+// Sets `numbers` and `own_queries` of g_layer.
+void FindHostExtensions();
 
 // Judges what the host has done with pinned memory since the last call.
 void JudgeTouches();
+// Opens and closes pages of pinned memory after a change of what uses them.
+void UpdatePages();
 
 // nullptr, or the error that refuses a call with the finding `found`.
 devrt_status Verdict(const std::string& found);
@@ -60,6 +89,7 @@ devrt_status Verdict(const std::string& found);
 struct Captures {
   const devrt_capture_v0* table = nullptr;  // nullptr: the backend has none
   void* self = nullptr;
+  DeviceKey device0 = 0;  // of the backend
 
   // Says once that such work is not seen.
   bool Has(devrt_stream stream) const;

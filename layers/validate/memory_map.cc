@@ -66,11 +66,17 @@ Block* MemoryMap::Find(uint64_t begin) {
   return nullptr;
 }
 
-void MemoryMap::Release(Block* block, const Operation& by) {
+Block* MemoryMap::FindOfBackend(uint64_t begin) {
+  const auto at = blocks_.find(begin);
+  return at != blocks_.end() && at->second.live() ? &at->second : nullptr;
+}
+
+uint64_t MemoryMap::Release(Block* block, const Operation& by) {
   block->released = by;
-  if (block->is_part) return;
-  freed_.push_back({block->begin, block->id});
-  if (freed_.size() <= kFreedBlocks) return;
+  const uint64_t released = block->id;
+  if (block->is_part) return released;
+  freed_.push_back({block->begin, released});
+  if (freed_.size() <= kFreedBlocks) return released;
   const auto [begin, id] = freed_.front();
   freed_.pop_front();
   const auto at = blocks_.find(begin);
@@ -78,6 +84,22 @@ void MemoryMap::Release(Block* block, const Operation& by) {
     ForgetRecent();
     blocks_.erase(at);
   }
+  return released;
+}
+
+void MemoryMap::Erase(uint64_t begin) {
+  ForgetRecent();
+  blocks_.erase(begin);
+}
+
+void MemoryMap::Revive(uint64_t begin, uint64_t id) {
+  const auto at = blocks_.find(begin);
+  if (at == blocks_.end() || at->second.id != id) return;
+  at->second.released.reset();
+  // The free is one of the last, so a search from the end is short.
+  const auto freed =
+      std::find(freed_.rbegin(), freed_.rend(), std::pair(begin, id));
+  if (freed != freed_.rend()) freed_.erase(std::next(freed).base());
 }
 
 void MemoryMap::EraseParts(uint64_t begin, uint64_t size) {
@@ -143,6 +165,13 @@ Block* MemoryMap::At(uint64_t address) {
   return block;
 }
 
+bool MemoryMap::IsWhole(const BlockInfo& part) const {
+  const auto block = blocks_.find(part.begin);
+  if (block == blocks_.end() || !block->second.live()) return false;
+  const auto next = parts_.upper_bound(part.begin);
+  return next == parts_.end() || next->first >= block->second.end;
+}
+
 void MemoryMap::RemoveDevices(uint32_t begin, uint32_t end) {
   ForgetRecent();
   for (Blocks* const blocks : {&parts_, &blocks_}) {
@@ -166,6 +195,21 @@ std::vector<const Block*> MemoryMap::Live() const {
     }
   }
   return live;
+}
+
+std::vector<const Block*> MemoryMap::LiveOfProgram() const {
+  std::vector<const Block*> live = Live();
+  live.erase(
+      std::remove_if(live.begin(), live.end(),
+                     [](const Block* block) { return block->is_carved; }),
+      live.end());
+  return live;
+}
+
+void MemoryMap::Carve(uint64_t address) {
+  if (Block* const block = Containing(&blocks_, address)) {
+    block->is_carved = true;
+  }
 }
 
 void MemoryMap::Forget(const VectorClock& known_to_all) {

@@ -28,7 +28,7 @@ namespace devrt::race {
 
 enum class MemoryKind : uint8_t { kDevice, kPinned, kManaged, kHost };
 
-// What reports say of a block.
+// The facts about a block that reports have.
 struct BlockInfo {
   uint64_t id = 0;  // counts blocks from 1; never used again
   uint64_t begin = 0;
@@ -43,7 +43,8 @@ struct BlockInfo {
 };
 
 struct Block : BlockInfo {
-  Shadow shadow;  // offsets from `begin`
+  Shadow shadow;           // offsets from `begin`
+  bool is_carved = false;  // an allocator hands out parts of it
 };
 
 class MemoryMap {
@@ -57,14 +58,21 @@ class MemoryMap {
              const Operation& made);
   // The live block that begins at `begin`, or nullptr.
   Block* Find(uint64_t begin);
-  // Ends the life of a block.  It stays known for reports.
-  void Release(Block* block, const Operation& by);
+  // The live block of a backend that begins at `begin`, or nullptr.  A part
+  // that begins there does not hide it.
+  Block* FindOfBackend(uint64_t begin);
+  // Ends the life of a block.  It stays known for reports.  Returns its id.
+  uint64_t Release(Block* block, const Operation& by);
+  // Forgets the block of a backend that begins at `begin`, if there is one.
+  void Erase(uint64_t begin);
+  // Takes the last Release of block `id`, which begins at `begin`, back.
+  void Revive(uint64_t begin, uint64_t id);
 
   // The allocator gives [begin, begin + size) back: it has no parts any more.
   void EraseParts(uint64_t begin, uint64_t size);
   // A part of a block is in use.  The uses of earlier parts at its
   // addresses pass to it: work that is still pending conflicts with new work.
-  // What an earlier part has beside it stays a part.
+  // The rest of an earlier part stays a part.
   // Appends those that `clock` does not know, each with its block.
   Block* HandOut(uint64_t begin, uint64_t size, MemoryKind kind,
                  uint32_t device, const Operation& made,
@@ -75,6 +83,10 @@ class MemoryMap {
   // block of a backend, live or freed; otherwise the host memory.
   Block* At(uint64_t address);
 
+  // True if the part begins where a block of a backend does, of which no other
+  // part is known.
+  bool IsWhole(const BlockInfo& part) const;
+
   // The host memory that devrt did not allocate.
   Block* OfProgram() { return &host_; }
 
@@ -83,8 +95,25 @@ class MemoryMap {
 
   // Live blocks of the backends, and live parts, in the order of addresses.
   std::vector<const Block*> Live() const;
+  // Those of them that are the program's: no memory that an allocator keeps.
+  std::vector<const Block*> LiveOfProgram() const;
+  // The block at `address` belongs to an allocator.
+  void Carve(uint64_t address);
   // Forgets uses that every actor knows.
   void Forget(const VectorClock& known_to_all);
+  // Calls visit(operation) for each operation that a finding may name.
+  template <typename Visit>
+  void ForEachOperation(Visit visit) const {
+    const auto visit_block = [&](const Block& block) {
+      visit(block.made);
+      if (block.released.has_value()) visit(*block.released);
+      block.shadow.ForEachOperation(visit);
+    };
+    visit_block(host_);
+    for (const Blocks* const blocks : {&blocks_, &parts_}) {
+      for (const auto& [begin, block] : *blocks) visit_block(block);
+    }
+  }
 
  private:
   using Blocks = std::map<uint64_t, Block>;  // by begin

@@ -23,6 +23,8 @@
 #ifndef DEVRT_LAYERS_VALIDATE_ORDER_H_
 #define DEVRT_LAYERS_VALIDATE_ORDER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -37,20 +39,26 @@ enum class StreamKind : uint8_t {
   kBlocking,     // ordered with the legacy stream, as PER_THREAD streams are
   kNonBlocking,  // ordered by events and host waits only
 };
+inline constexpr size_t kStreamKinds = 3;
 
 struct StreamTraits {
   uint32_t device = 0;
   StreamKind kind = StreamKind::kNonBlocking;
 };
 
-// What an event holds after a record, or a host wait waits for: the work that
-// came before it.
+// The work before a record, which the event holds then; or the work that a host
+// wait waits for.
 using Mark = VectorClock;
 
 class Order {
  public:
   // `parent` started the thread; kNoActor: it is not known which thread did.
   Actor AddThread(Actor parent = kNoActor);
+  // A thread that begins with the knowledge of `known`.  It may have the number
+  // of a thread that was removed, if `known` has all actions of that one.
+  Actor AddThreadAfter(const VectorClock& known);
+  // The thread makes no more calls.
+  void RemoveThread(Actor thread);
   // A new stream may have the number of one that was removed, if `thread` knows
   // all work of that one: then its operations are later ones of one actor.
   Actor AddStream(Actor thread, StreamTraits traits);
@@ -64,19 +72,22 @@ class Order {
   // `stream` waits for the mark that an event has at this call.
   void Wait(Actor thread, Actor stream, const Mark& mark);
 
-  // What a host wait for the stream waits for, as of this call.  Waits on a
+  // The work that a host wait for the stream would wait for now.  Waits on a
   // legacy stream cover the blocking streams of its device.
   Mark MarkOfStream(Actor stream) const;
   // All streams of the device, those that were removed too.
   Mark MarkOfDevice(uint32_t device) const;
-  // What an operation that `thread` enqueues on `stream` now would come after.
-  // kNoActor: what an action of the thread comes after.
+  // The work before an operation that `thread` would enqueue on `stream` now.
+  // kNoActor: the work before an action of the thread.
   Mark MarkOfNext(Actor thread, Actor stream) const;
   // `thread` has waited for the mark, or a query said that it is complete.
   void HostWait(Actor thread, const Mark& mark);
 
   // A host action that others may be ordered after: a write to host memory.
   Epoch HostAction(Actor thread);
+  // From now on the thread knows nothing but `known`, its own past and what it
+  // knew when it began.
+  void ReplaceKnowledge(Actor thread, const VectorClock& known);
 
   const VectorClock& ClockOf(Actor actor) const { return actors_[actor].clock; }
   bool IsStream(Actor actor) const { return actors_[actor].is_stream; }
@@ -90,25 +101,45 @@ class Order {
     VectorClock clock;
     StreamTraits traits;
     bool is_stream = false;
+    uint32_t place = 0;  // in the list of the live streams of its kind
+    // What a thread knew at its begin.  Its number may be that of another one.
+    VectorClock begin;
+    // Of a thread whose later actions need not know what its earlier ones did.
+    bool forgets = false;
   };
 
+  // The live streams of a device by kind, and what was enqueued on those that
+  // are gone.
   struct DeviceStreams {
-    std::vector<Actor> legacy;    // none or one
-    std::vector<Actor> blocking;  // live ones
-    VectorClock removed;          // what was enqueued on streams that are gone
+    std::array<std::vector<Actor>, kStreamKinds> live;
+    Actor newest = kNoActor;  // the stream of the last operation
+    VectorClock removed;
     VectorClock removed_blocking;
-    std::vector<Actor> all;  // live ones
+
+    const std::vector<Actor>& Live(StreamKind kind) const {
+      return live[static_cast<size_t>(kind)];
+    }
+    std::vector<Actor>& Live(StreamKind kind) {
+      return live[static_cast<size_t>(kind)];
+    }
   };
 
+  // An action of a thread.
+  Epoch Act(Actor thread) {
+    State& state = actors_[thread];
+    return state.forgets ? state.clock.Tick() : state.clock.Publish();
+  }
   DeviceStreams& StreamsOf(uint32_t device);
-  // The number of a removed stream whose work `thread` knows, or a new one.
-  Actor NumberFor(Actor thread);
+  // The number of a removed actor whose past `known` has, or a new one.
+  Actor NumberFor(const VectorClock& known, std::deque<Actor>* removed);
   // Adds what the rule of the legacy stream puts before an action on a stream.
   void JoinLegacyRule(const StreamTraits& traits, VectorClock* clock) const;
 
   std::vector<State> actors_;
   std::vector<DeviceStreams> devices_;
-  std::deque<Actor> removed_;  // numbers that may be used again
+  // Numbers that may be used again.
+  std::deque<Actor> removed_;
+  std::deque<Actor> removed_threads_;
 };
 
 }  // namespace devrt::race

@@ -4,14 +4,16 @@
 // (devrt_suballocation.h), and what only the program knows (devrt_race.h).
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "devrt/backends/abi/devrt_plugin_helper.h"
 #include "devrt/backends/abi/devrt_race.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
 #include "layers/validate/layer_state.h"
 #include "layers/validate/pinned_pages.h"
+#include "layers/validate/simulated_run.h"
 
 namespace devrt::race {
 namespace {
@@ -25,7 +27,11 @@ Mode ModeOf(uint32_t access) {
 constexpr devrt_suballocation_v0 kBlocks = {
     sizeof(devrt_suballocation_v0),
     0,
-    [](void*, uint32_t, void*, uint64_t) -> devrt_status { return nullptr; },
+    [](void*, uint32_t device, void* base, uint64_t size) -> devrt_status {
+      g_layer.validator->Carve(base);
+      const SimulatedRun* const run = g_layer.witnessed;
+      return run == nullptr ? nullptr : run->Carve(device, base, size);
+    },
     [](void*, devrt_stream stream, void* ptr, uint64_t size) -> devrt_status {
       g_layer.validator->HandOut(CallerOf("allocation"), stream, ptr, size);
       return nullptr;
@@ -40,6 +46,15 @@ constexpr devrt_suballocation_v0 kBlocks = {
     },
 };
 
+void ObserveReads(const devrt_access_v0* accesses, uint32_t count) {
+  SimulatedRun* const run = g_layer.witnessed;
+  if (run == nullptr) return;
+  for (uint32_t i = 0; i < count; ++i) {
+    if ((accesses[i].mode & DEVRT_ACCESS_READ) == 0) continue;
+    run->Observe(accesses[i].ptr, accesses[i].size);
+  }
+}
+
 constexpr devrt_race_v0 kRace = {
     sizeof(devrt_race_v0),
     0,
@@ -47,7 +62,7 @@ constexpr devrt_race_v0 kRace = {
        const devrt_access_v0* accesses, uint32_t count) -> devrt_status {
       JudgeTouches();
       if (static_cast<const Captures*>(self)->Has(stream)) return nullptr;
-      const std::vector<MemoryAccess> used = Accesses(accesses, count);
+      const ShortList used = Accesses(accesses, count);
       devrt_status refusal = Verdict(g_layer.validator->Enqueue(
           CallerOn(name == nullptr ? "native work" : name, stream), stream,
           used));
@@ -61,8 +76,16 @@ constexpr devrt_race_v0 kRace = {
     },
     [](void*, const char* name, const devrt_access_v0* accesses,
        uint32_t count) -> devrt_status {
-      return Verdict(g_layer.validator->UseByHost(CallerOf(name),
-                                                  Accesses(accesses, count)));
+      const ShortList used = Accesses(accesses, count);
+      devrt_status refusal =
+          Verdict(g_layer.validator->UseByHost(CallerOf(name), used));
+      // The program leaves a refused use out.
+      if (refusal != nullptr) {
+        g_layer.validator->Retract(used);
+      } else {
+        ObserveReads(accesses, count);
+      }
+      return refusal;
     },
     [](void*, uint64_t after,
        void (*visit)(void* arg, const devrt_finding_v0* finding), void* arg,
@@ -71,26 +94,106 @@ constexpr devrt_race_v0 kRace = {
       *total = g_layer.validator->VisitFindings(
           after, [&](const std::string& id, const Findings::Made& made) {
             const devrt_finding_v0 finding = {
-                sizeof finding,    0,
-                id.c_str(),        made.kind.c_str(),
-                made.text.c_str(), made.json.c_str()};
+                sizeof finding,
+                0,
+                id.c_str(),
+                made.kind.c_str(),
+                made.text.c_str(),
+                made.json.c_str(),
+                made.hold.empty() ? nullptr : made.hold.c_str(),
+                made.until.empty() ? nullptr : made.until.c_str()};
             if (visit != nullptr) visit(arg, &finding);
           });
+      return nullptr;
+    },
+    [](void*) -> devrt_status {
+      if (g_layer.run == nullptr) {
+        return plugin::Error(g_layer.host, DEVRT_NOT_FOUND, 0,
+                             "a witness needs a simulator, and no open backend "
+                             "is one");
+      }
+      g_layer.witnessed = g_layer.run;
+      return nullptr;
+    },
+    [](void*, const devrt_access_v0* accesses, uint32_t count) {
+      const ShortList used = Accesses(accesses, count);
+      t_host_func_accesses.assign(used.begin(), used.end());
+      // Only kernels need access to a peer's memory.
+      for (MemoryAccess& access : t_host_func_accesses) {
+        access.by_kernel = false;
+      }
+    },
+    [](void*, devrt_stream later) {
+      g_layer.validator->OrderAfterOwnQueries(later);
+    },
+    [](void* self, uint32_t device, void* ptr, uint64_t size) {
+      JudgeTouches();
+      const DeviceKey device0 = static_cast<const Captures*>(self)->device0;
+      g_layer.validator->HandOutPinned(CallerOf("allocation"), device0 + device,
+                                       ptr, size);
+      UpdatePages();
+    },
+    [](void*, void* ptr) {
+      JudgeTouches();
+      g_layer.validator->TakeBackPinned(CallerOf("free"), ptr);
+      UpdatePages();
+    },
+    [](void*, devrt_stream stream, void* ptr, const devrt_stream* users,
+       uint32_t count) {
+      g_layer.validator->TakeBack(CallerOf("free"), stream, ptr,
+                                  {users, users + count});
+    },
+    [](void* self, uint32_t device, uint32_t kind, const void* object) {
+      const Caller caller = CallerOf("");
+      if (caller.file == nullptr) return;  // devrt made it for itself
+      const DeviceKey device0 = static_cast<const Captures*>(self)->device0;
+      g_layer.validator->NoteMade(
+          caller, device0 + device, object,
+          kind == DEVRT_RACE_STREAM ? "stream" : "event");
+    },
+    [](void*, const void* object) { g_layer.validator->NoteEnded(object); },
+    [](void*) {
+      g_layer.has_told_leaks = true;
+      g_layer.validator->AddLeaks();
+    },
+    [](void*, const void* object) {
+      g_layer.validator->Release(reinterpret_cast<uint64_t>(object));
+    },
+    [](void*, const void* object) {
+      JudgeTouches();
+      g_layer.validator->Acquire(reinterpret_cast<uint64_t>(object));
+    },
+    [](void*, const void* object) {
+      g_layer.validator->ForgetObject(reinterpret_cast<uint64_t>(object));
+    },
+    [](void*, devrt_event event) { g_layer.validator->OwnEvent(event); },
+    [](void*) -> uint32_t {
+      return g_layer.validator->HasExactHostOrder() ? DEVRT_HOST_ORDER_EXACT
+                                                    : DEVRT_HOST_ORDER_OBSERVED;
+    },
+    [](void*, uint32_t order) -> devrt_status {
+      if (order > DEVRT_HOST_ORDER_EXACT) {
+        return plugin::Error(g_layer.host, DEVRT_INVALID_ARGUMENT, 0,
+                             "order of host threads " + std::to_string(order) +
+                                 "; expected 0, observed, or 1, exact");
+      }
+      JudgeTouches();
+      g_layer.validator->SetExactHostOrder(order == DEVRT_HOST_ORDER_EXACT);
       return nullptr;
     },
 };
 
 }  // namespace
 
-std::vector<MemoryAccess> Accesses(const devrt_access_v0* accesses,
-                                   uint32_t count) {
-  std::vector<MemoryAccess> translated;
-  translated.reserve(count);
+ShortList Accesses(const devrt_access_v0* accesses, uint32_t count) {
+  ShortList translated(count);
   for (uint32_t i = 0; i < count; ++i) {
-    translated.push_back(
-        Accessed(accesses[i].ptr, accesses[i].size, ModeOf(accesses[i].mode)));
-    translated.back().reduction = accesses[i].reduction;
-    translated.back().by_kernel = true;
+    MemoryAccess& access = translated[i];
+    access.address = reinterpret_cast<uint64_t>(accesses[i].ptr);
+    access.size = accesses[i].size;
+    access.mode = ModeOf(accesses[i].mode);
+    access.reduction = accesses[i].reduction;
+    access.by_kernel = true;
   }
   return translated;
 }
@@ -98,8 +201,12 @@ std::vector<MemoryAccess> Accesses(const devrt_access_v0* accesses,
 Caller CallerOf(const char* name) {
   const devrt_call_site_v0* const site =
       g_layer.host->call_site(g_layer.host->host);
-  return {site->label == nullptr ? name : site->label, site->file, site->line,
-          0};
+  return {site->label == nullptr ? name : site->label,
+          site->file,
+          site->line,
+          nullptr,
+          0,
+          NextOp(OpId::Kind::kNext)};
 }
 
 Caller CallerOn(const char* name, devrt_stream stream) {
@@ -108,6 +215,33 @@ Caller CallerOn(const char* name, devrt_stream stream) {
     caller.stream_number = g_layer.numbers->number(g_layer.host->host, stream);
   }
   return caller;
+}
+
+OpId NextOp(OpId::Kind kind) {
+  const SimulatedRun* const run = g_layer.witnessed;
+  return run == nullptr ? OpId() : run->Next(kind);
+}
+
+void EndRun() {
+  SimulatedRun* const run = g_layer.witnessed;
+  if (run == nullptr) return;
+  if (std::optional<RunSummary> summary = run->Finish()) {
+    g_layer.findings->AddRun(*std::move(summary));
+  }
+}
+
+void FindHostExtensions() {
+  const devrt_host_v0* const host = g_layer.host;
+  if (host->get_extension == nullptr) return;
+  g_layer.numbers = static_cast<const devrt_stream_number_v0*>(
+      host->get_extension(host->host, DEVRT_STREAM_NUMBER_EXTENSION));
+  g_layer.own_queries = static_cast<const devrt_own_query_v0*>(
+      host->get_extension(host->host, DEVRT_OWN_QUERY_EXTENSION));
+}
+
+void UpdatePages() {
+  PinnedPages* const pages = g_layer.pages.load(std::memory_order_acquire);
+  if (pages != nullptr) pages->Update();
 }
 
 void JudgeTouches() {

@@ -2,13 +2,15 @@
 #include "layers/validate/pinned_pages.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
-#include "layers/validate/layer_state.h"
+#include "layers/validate/simulated_run.h"
 
 namespace devrt::race {
 namespace {
@@ -30,6 +32,18 @@ std::string PlaceOf(const void* instruction) {
   return place;
 }
 
+// The touch opened the page, so the host may have read all of it.
+void ObservePage(const void* touched) {
+  SimulatedRun* const run = g_layer.witnessed;
+  if (run == nullptr) return;
+  const BlockInfo block = g_layer.validator->BlockAt(touched);
+  const auto size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t page = reinterpret_cast<uint64_t>(touched) / size * size;
+  const uint64_t begin = std::max(page, block.begin);
+  const uint64_t end = std::min(page + size, block.end);
+  run->Observe(reinterpret_cast<const void*>(begin), end - begin);
+}
+
 void Drop(devrt_status error) {
   g_layer.host->error_destroy(g_layer.host->host, error);
 }
@@ -49,7 +63,6 @@ PinnedPages::PinnedPages(const devrt_next_v0* next) {
 }
 
 void PinnedPages::Judge() {
-  if (!g_layer.validator->has_pinned()) return;
   constexpr uint32_t kAtOnce = 16;
   devrt_host_touch_v0 touches[kAtOnce];
   uint32_t taken = 0;
@@ -62,9 +75,10 @@ void PinnedPages::Judge() {
       Caller caller;
       caller.name = writes ? "host write" : "host read";
       caller.place = place.c_str();
-      g_layer.validator->UseByHost(
-          caller, {Accessed(touches[i].address, 1,
-                            writes ? Mode::kWrite : Mode::kRead)});
+      caller.op = NextOp(OpId::Kind::kNext);
+      g_layer.validator->UseByPointer(caller, touches[i].address,
+                                      writes ? Mode::kWrite : Mode::kRead);
+      if (!writes) ObservePage(touches[i].address);
       any = true;
     }
   } while (taken == kAtOnce);
@@ -72,7 +86,6 @@ void PinnedPages::Judge() {
 }
 
 void PinnedPages::Apply() {
-  if (!g_layer.validator->has_pinned()) return;
   g_layer.validator->ForEachPageChange(
       [&](const Validator::PageChange& change) {
         Drop(guard_->protect(self_, reinterpret_cast<void*>(change.begin),

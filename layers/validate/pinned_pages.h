@@ -15,7 +15,7 @@
 
 #include "devrt/backends/abi/devrt_layer.h"
 #include "devrt/backends/abi/devrt_pinned_guard.h"
-#include "layers/validate/validator.h"
+#include "layers/validate/layer_state.h"
 
 namespace devrt::race {
 
@@ -27,11 +27,11 @@ class PinnedPages {
   // Judges the touches since the last call.  Each call of the layer begins with
   // it, before the program's clocks advance.
   void JudgeTouches() {
-    if (guard_ != nullptr) Judge();
+    if (guard_ != nullptr && g_layer.validator->has_pinned()) Judge();
   }
   // Closes and opens pages after work was enqueued, or the host has waited.
   void Update() {
-    if (guard_ != nullptr) Apply();
+    if (guard_ != nullptr && g_layer.validator->has_pinned()) Apply();
   }
 
  private:

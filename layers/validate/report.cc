@@ -11,6 +11,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kThreadOrder =
+    "a mutex, a condition variable or a join that the detector sees "
+    "(devrt::sync)";
+
 std::string_view MemoryName(MemoryKind kind) {
   switch (kind) {
     case MemoryKind::kDevice:
@@ -61,10 +65,22 @@ std::string BlockText(const BlockInfo& block, const Names& names) {
 
 std::string OperationLine(const char* which, Mode mode,
                           const Operation& operation, const Names& names) {
-  return std::string("  ") + which + std::string(ModeName(mode)) + " " +
-         Quoted(operation, names) + "  " +
-         names.ActorName(operation.epoch.actor) + "  " +
-         Place(operation, names);
+  std::string line = std::string("  ") + which + std::string(ModeName(mode)) +
+                     " " + Quoted(operation, names) + "  " +
+                     names.ActorName(operation.epoch.actor);
+  // A stream does not say which thread enqueued the work.
+  const std::string thread = names.ThreadOf(operation.name);
+  if (!thread.empty() && thread != names.ActorName(operation.epoch.actor)) {
+    line += " by " + thread;
+  }
+  return line + "  " + Place(operation, names);
+}
+
+// Returns true if the two calls are of threads that nothing orders, as far as
+// is known.
+bool IsOfTwoThreads(const Finding& finding, const Names& names) {
+  return names.ThreadOf(finding.earlier.name) !=
+         names.ThreadOf(finding.later.name);
 }
 
 std::string NearMissText(const Finding& finding, const NearMiss& miss,
@@ -91,6 +107,10 @@ std::string NearMissText(const Finding& finding, const NearMiss& miss,
       return "an event recorded at " + at +
              " covers the earlier operation, and " + waiting +
              " does not wait for it";
+    case NearMissKind::kMayBeEarly:
+      return waiting + " waits at " + at +
+             " for an event that was recorded on " + recorded + recorded_at +
+             ", and nothing orders the record before the call that waits";
     case NearMissKind::kOtherStream:
       break;
   }
@@ -105,6 +125,10 @@ std::string Remedy(const Finding& finding, const Names& names) {
   const std::string before = Place(finding.later, names);
   switch (finding.kind) {
     case FindingKind::kHostAccess:
+      if (!finding.earlier_is_work) {
+        return "let " + to + " come after " + after + ": by " +
+               std::string(kThreadOrder);
+      }
       return "wait on the host for " + from + " after " + after +
              " and before " + before;
     case FindingKind::kUseAfterFree:
@@ -125,19 +149,21 @@ std::string Remedy(const Finding& finding, const Names& names) {
     case FindingKind::kUseBeforeAllocation:
       break;
   }
-  return "record an event on " + from + " after " + after + ", and let " + to +
-         " wait for it before " + before;
-}
-
-// The part of a place that stays over checkouts and builds: the file without
-// its folders, and of "program+0x1234 (main)" no offset.
-std::string StablePlace(const std::string& site) {
-  std::string place = site.substr(site.rfind('/') + 1);
-  const size_t offset = place.find("+0x");
-  if (offset != std::string::npos) {
-    place.erase(offset, place.find(' ', offset) - offset);
+  for (const NearMiss& miss : finding.explanation.near_misses) {
+    if (miss.kind != NearMissKind::kMayBeEarly) continue;
+    return "let the wait at " + Place(miss.use.at, names) +
+           " come after the record" +
+           (miss.record.has_value() ? " at " + Place(*miss.record, names)
+                                    : "") +
+           ", by " + std::string(kThreadOrder);
   }
-  return place;
+  std::string remedy = "record an event on " + from + " after " + after +
+                       ", and let " + to + " wait for it before " + before;
+  if (IsOfTwoThreads(finding, names)) {
+    remedy += "; the thread that waits must come after the record, by " +
+              std::string(kThreadOrder);
+  }
+  return remedy;
 }
 
 // 32-bit FNV-1a.
@@ -152,15 +178,22 @@ uint32_t Hash(std::string_view text) {
 }
 
 json OperationJson(const Operation& operation, const Names& names) {
-  return {{"name", names.Text(operation.name)},
-          {"actor", names.ActorName(operation.epoch.actor)},
-          {"number", operation.number},
-          {"site", names.Text(operation.site)}};
+  json out = {{"name", names.Text(operation.name)},
+              {"actor", names.ActorName(operation.epoch.actor)},
+              {"number", operation.number},
+              {"site", names.Text(operation.site)}};
+  const OpId id = names.OpOf(operation);
+  if (id.known()) {
+    out[id.kind == OpId::Kind::kOwn ? "op" : "next_op"] = {id.thread, id.index};
+  }
+  return out;
 }
 
 json AccessJson(const Operation& operation, Mode mode, const Names& names) {
   json out = OperationJson(operation, names);
   out["access"] = ModeName(mode);
+  const std::string thread = names.ThreadOf(operation.name);
+  if (!thread.empty()) out["thread"] = thread;
   return out;
 }
 
@@ -174,6 +207,8 @@ std::string_view NearMissName(NearMissKind kind) {
       return "recorded-again";
     case NearMissKind::kNotWaitedFor:
       return "not-waited-for";
+    case NearMissKind::kMayBeEarly:
+      return "may-be-early";
     case NearMissKind::kOtherStream:
       break;
   }
@@ -207,6 +242,21 @@ json BlockJson(const BlockInfo& block, const Names& names) {
 
 }  // namespace
 
+std::string StablePlace(const std::string& site) {
+  std::string place = site.substr(site.rfind('/') + 1);
+  const size_t offset = place.find("+0x");
+  if (offset != std::string::npos) {
+    place.erase(offset, place.find(' ', offset) - offset);
+  }
+  return place;
+}
+
+std::string HashedId(std::string_view text) {
+  char id[16];
+  std::snprintf(id, sizeof id, "race-%08" PRIx32, Hash(text));
+  return id;
+}
+
 std::string_view KindName(FindingKind kind) {
   switch (kind) {
     case FindingKind::kReadAfterWrite:
@@ -239,10 +289,7 @@ std::string FindingId(const Finding& finding, const Names& names) {
   std::string a = place(finding.earlier);
   std::string b = place(finding.later);
   if (b < a) std::swap(a, b);
-  char id[16];
-  std::snprintf(id, sizeof id, "race-%08" PRIx32,
-                Hash(std::string(KindName(finding.kind)) + "|" + a + "|" + b));
-  return id;
+  return HashedId(std::string(KindName(finding.kind)) + "|" + a + "|" + b);
 }
 
 std::string FindingText(const Finding& finding, const Names& names) {
@@ -266,8 +313,7 @@ std::string FindingText(const Finding& finding, const Names& names) {
       "\n";
   text += OperationLine("later    ", finding.later_mode, finding.later, names) +
           "\n";
-  if (finding.kind != FindingKind::kUseAfterFree &&
-      finding.kind != FindingKind::kWrongDevice) {
+  if (LacksOrder(finding.kind)) {
     text += "  nothing orders them: " + later;
     if (finding.explanation.last_ordered.has_value()) {
       text += " comes after " + earlier + " up to " +

@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "layers/validate/detector.h"
+#include "layers/validate/op_id.h"
 #include "layers/validate/texts.h"
 
 namespace devrt::race {
@@ -32,7 +33,12 @@ class Names {
   virtual ~Names() = default;
   virtual std::string ActorName(Actor actor) const = 0;  // "stream 1 of cuda:0"
   virtual std::string DeviceName(uint32_t device) const = 0;  // "mtia:0"
+  // The host thread that made the calls whose name has this number, such as
+  // "host thread 2"; empty: not told.
+  virtual std::string ThreadOf(uint32_t name) const = 0;
   virtual const std::string& Text(uint32_t number) const = 0;
+  // The operation as a simulator names it.
+  virtual OpId OpOf(const Operation& /*operation*/) const { return {}; }
 };
 
 // "read-after-write" and others: the words of reports and of suppressions.
@@ -42,6 +48,12 @@ std::string_view KindName(FindingKind kind);
 // without folders and addresses.  So the id is one for all runs, builds and
 // checkouts.
 std::string FindingId(const Finding& finding, const Names& names);
+
+// The id of a finding that `text` tells from all others.
+std::string HashedId(std::string_view text);
+// The part of a place that stays over checkouts and builds: the file without
+// its folders, and of "program+0x1234 (main)" no offset.
+std::string StablePlace(const std::string& site);
 
 std::string FindingText(const Finding& finding, const Names& names);
 // One line of JSON without a newline.

@@ -89,39 +89,49 @@ void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
   shared.push_back({by, op});
 }
 
+void Shadow::AddUnknownWrite(Range bytes, const Cell& cell,
+                             const VectorClock& clock,
+                             std::vector<Conflict>* conflicts) {
+  if (clock.Knows(cell.write.epoch)) return;
+  Append(bytes, cell.write, cell.also_read ? Mode::kReadWrite : Mode::kWrite,
+         conflicts);
+}
+
+void Shadow::AddUnknown(Range bytes, const Cell& cell, const VectorClock& clock,
+                        std::vector<Conflict>* conflicts) {
+  AddUnknownWrite(bytes, cell, clock, conflicts);
+  for (const Shared& shared : cell.shared) {
+    if (!clock.Knows(shared.by.epoch)) {
+      Append(bytes, shared.by, ModeOf(shared.op), conflicts);
+    }
+  }
+}
+
 void Shadow::Access(Range range, Mode mode, const Operation& by,
                     const VectorClock& clock, std::vector<Conflict>* conflicts,
                     uint32_t reduction) {
   if (range.begin >= range.end) return;
   const bool writes = mode == Mode::kWrite || mode == Mode::kReadWrite;
   const uint64_t op = OperatorOf(mode, reduction);
+  const auto use = [&](Range bytes, Cell* cell) {
+    if (writes) return AddUnknown(bytes, *cell, clock, conflicts);
+    AddUnknownWrite(bytes, *cell, clock, conflicts);
+    AddShared(bytes, cell, by, clock, op, conflicts);
+  };
   auto first = cells_.lower_bound(range.begin);
-  const bool is_one_cell = first != cells_.end() &&
-                           first->first == range.begin &&
-                           first->second.end == range.end;
-  if (!is_one_cell) {
-    Split(range.begin);
-    Split(range.end);
-    if (!writes) Fill(range);
-    first = cells_.lower_bound(range.begin);
+  if (first != cells_.end() && first->first == range.begin &&
+      first->second.end == range.end) {
+    use(range, &first->second);
+    if (writes) Write(&first->second, by, mode == Mode::kReadWrite);
+    return;
   }
+  Split(range.begin);
+  Split(range.end);
+  if (!writes) Fill(range);
+  first = cells_.lower_bound(range.begin);
   auto last = first;
   for (; last != cells_.end() && last->first < range.end; ++last) {
-    Cell& cell = last->second;
-    const Range bytes = {last->first, cell.end};
-    if (!clock.Knows(cell.write.epoch)) {
-      Append(bytes, cell.write,
-             cell.also_read ? Mode::kReadWrite : Mode::kWrite, conflicts);
-    }
-    if (!writes) {
-      AddShared(bytes, &cell, by, clock, op, conflicts);
-      continue;
-    }
-    for (const Shared& shared : cell.shared) {
-      if (!clock.Knows(shared.by.epoch)) {
-        Append(bytes, shared.by, ModeOf(shared.op), conflicts);
-      }
-    }
+    use({last->first, last->second.end}, &last->second);
   }
   if (!writes) return;
   // One cell with this write takes the place of all.
@@ -143,17 +153,9 @@ void Shadow::FindUnknown(Range range, const VectorClock& clock,
   for (auto at = FirstIn(range); at != cells_.end() && at->first < range.end;
        ++at) {
     const Cell& cell = at->second;
-    const Range bytes = {std::max(at->first, range.begin),
-                         std::min(cell.end, range.end)};
-    if (!clock.Knows(cell.write.epoch)) {
-      Append(bytes, cell.write,
-             cell.also_read ? Mode::kReadWrite : Mode::kWrite, conflicts);
-    }
-    for (const Shared& shared : cell.shared) {
-      if (!clock.Knows(shared.by.epoch)) {
-        Append(bytes, shared.by, ModeOf(shared.op), conflicts);
-      }
-    }
+    AddUnknown(
+        {std::max(at->first, range.begin), std::min(cell.end, range.end)}, cell,
+        clock, conflicts);
   }
 }
 

@@ -82,6 +82,15 @@ class Shadow {
   // submit: no later access conflicts with what is forgotten.
   void Forget(const VectorClock& clock);
 
+  // Calls visit(operation) for each use that is known, maybe repeatedly.
+  template <typename Visit>
+  void ForEachOperation(Visit visit) const {
+    for (const auto& [begin, cell] : cells_) {
+      if (cell.write.number != 0) visit(cell.write);
+      for (const Shared& shared : cell.shared) visit(shared.by);
+    }
+  }
+
   size_t intervals() const { return cells_.size(); }
 
  private:
@@ -106,6 +115,13 @@ class Shadow {
   // Adds cells for the bytes of `range` that have none.
   void Fill(Range range);
   static void Write(Cell* cell, const Operation& by, bool also_read);
+  // Append the uses of the bytes that `clock` does not know: the write, or all.
+  static void AddUnknownWrite(Range bytes, const Cell& cell,
+                              const VectorClock& clock,
+                              std::vector<Conflict>* conflicts);
+  static void AddUnknown(Range bytes, const Cell& cell,
+                         const VectorClock& clock,
+                         std::vector<Conflict>* conflicts);
   // Notes a use that is no write, and appends what it conflicts with.
   static void AddShared(Range bytes, Cell* cell, const Operation& by,
                         const VectorClock& clock, uint64_t op,

@@ -30,32 +30,30 @@ class Texts {
     return number;
   }
 
-  // The number of a text that often has the address that it had before, as a
-  // name of the program has.
-  uint32_t NumberOf(const char* text) {
-    const auto address = reinterpret_cast<uintptr_t>(text);
-    RecentText& recent =
-        recent_texts_[(address / 4 + address / 4096) % kRecent];
-    if (recent.at != text || std::strcmp(recent.copy, text) != 0) {
-      const uint32_t number = Number(text);
-      recent = {text, texts_[number].c_str(), number};
-    }
-    return recent.number;
+  // A new number for the text of another one.
+  uint32_t Alias(uint32_t number) {
+    texts_.push_back(texts_[number]);
+    return static_cast<uint32_t>(texts_.size() - 1);
   }
 
-  // The number of "file:line".  `file` has static storage: equal files have
-  // equal addresses, which makes the usual lookup cheap.
-  uint32_t Site(const char* file, int32_t line) {
-    if (file == nullptr) return 0;
-    const Line wanted = {file, line};
-    Recent& recent = recent_[HashOfLine()(wanted) % kRecent];
-    if (recent.line == wanted) return recent.number;
-    uint32_t& number = sites_[wanted];
-    if (number == 0) {
-      number = Number(std::string(file) + ":" + std::to_string(line));
+  // The numbers of the name and the line of a call.
+  struct Place {
+    uint32_t name = 0;
+    uint32_t site = 0;  // of "file:line"; 0 without a file
+  };
+  // `file` has static storage: equal files have equal addresses.  The name may
+  // be another one than the address had before.
+  Place PlaceOf(const char* name, const char* file, int32_t line) {
+    const auto bits = reinterpret_cast<uintptr_t>(file) * 31 +
+                      reinterpret_cast<uintptr_t>(name) / 4 +
+                      static_cast<uintptr_t>(line);
+    Recent& recent = recent_[(bits ^ bits >> 12) % kRecent];
+    if (recent.name != name || recent.line.line != line ||
+        recent.line.file != file || std::strcmp(recent.copy, name) != 0) {
+      const Place found = {Number(name), Site({file, line})};
+      recent = {name, texts_[found.name].c_str(), {file, line}, found};
     }
-    recent = {wanted, number};
-    return number;
+    return recent.place;
   }
 
   const std::string& Text(uint32_t number) const { return texts_[number]; }
@@ -75,20 +73,25 @@ class Texts {
     }
   };
 
-  // The newest line and text for each hash: a loop has few of them.
+  uint32_t Site(const Line& line) {
+    if (line.file == nullptr) return 0;
+    uint32_t& number = sites_[line];
+    if (number == 0) {
+      number = Number(std::string(line.file) + ":" + std::to_string(line.line));
+    }
+    return number;
+  }
+
+  // The newest place for each hash: a loop has few of them.
   static constexpr size_t kRecent = 64;
   struct Recent {
-    Line line;
-    uint32_t number = 0;
-  };
-  struct RecentText {
-    const char* at = nullptr;
+    const char* name = nullptr;
     const char* copy = nullptr;
-    uint32_t number = 0;
+    Line line;
+    Place place;
   };
 
   std::array<Recent, kRecent> recent_;
-  std::array<RecentText, kRecent> recent_texts_;
   std::deque<std::string> texts_{""};  // keeps their addresses
   std::unordered_map<std::string_view, uint32_t> numbers_{{"", 0}};
   std::unordered_map<Line, uint32_t, HashOfLine> sites_;

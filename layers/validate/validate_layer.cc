@@ -2,7 +2,9 @@
 //
 // The validate layer: its settings, and what devrt opens.
 //
-//   DEVRT_RACE=report|throw|off
+//   DEVRT_RACE=report|throw|witness|off
+//   DEVRT_RACE_HOST_ORDER=observed|exact
+//   DEVRT_RACE_LEAKS=shutdown|on
 #include <unistd.h>
 
 #include <cstdlib>
@@ -36,8 +38,10 @@ const devrt_sim_v1* g_sim = nullptr;
 DeviceKey g_sim_device0 = 0;
 
 devrt_status Restarted(devrt_status status) {
-  if (status == nullptr) g_layer.validator->Restart(g_sim_device0);
-  return status;
+  if (status != nullptr) return status;
+  g_layer.validator->Restart(g_sim_device0);
+  g_layer.run->Restart();
+  return nullptr;
 }
 
 // A restart makes all handles and all memory invalid.  The other functions are
@@ -53,6 +57,13 @@ const void* AttachSimulator(const Watcher& watcher, const void* table) {
   front.replay = [](void* self, const char* token, uint64_t size) {
     return Restarted(g_sim->replay(self, token, size));
   };
+  if (DEVRT_HAS_FIELD(g_sim, devrt_sim_v1, outcome)) {
+    front.outcome = [](void* self, uint64_t* hash) -> devrt_status {
+      if (g_layer.witnessed == nullptr) return g_sim->outcome(self, hash);
+      JudgeTouches();
+      return g_layer.run->Outcome(hash);
+    };
+  }
   return &front;
 }
 
@@ -71,15 +82,25 @@ devrt_status WrongSetting(const std::string& text) {
   return plugin::Error(g_layer.host, DEVRT_INVALID_ARGUMENT, 0, text);
 }
 
+void Log(const std::string& text) {
+  plugin::Log(g_layer.host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text);
+}
+
 // The end of the program; most programs end without devrt::Shutdown().
 void End() {
   // A forked child has the parent's counts, and maybe a locked mutex whose
   // thread exists in the parent alone.
   if (getpid() != g_process) return;
-  JudgeTouches();  // what came after the program's last call of devrt
+  // Touches after the program's last call of devrt.
+  if (!g_layer.validator->IsBusy()) JudgeTouches();
+  EndRun();
+  if (g_layer.tells_leaks && !g_layer.has_told_leaks &&
+      !g_layer.validator->IsBusy()) {
+    g_layer.validator->AddLeaks();
+  }
   const std::string summary = g_layer.validator->End();
   if (summary.empty()) return;
-  plugin::Log(g_layer.host, DEVRT_LOG_WARNING, __FILE__, __LINE__, summary);
+  Log(summary);
 }
 
 // Reads the settings.
@@ -88,13 +109,16 @@ devrt_status Configure() {
   const char* const race = secure_getenv("DEVRT_RACE");
   const std::string mode = race == nullptr ? "report" : race;
   if (mode == "off") return nullptr;
-  if (mode != "report" && mode != "throw") {
+  if (mode != "report" && mode != "throw" && mode != "witness") {
     return WrongSetting("DEVRT_RACE=" + mode +
-                        " is not a mode; expected report, throw or off");
+                        " is not a mode; expected report, throw, witness or "
+                        "off");
   }
   g_layer.throws = mode == "throw";
+  g_layer.wants_witness = mode == "witness";
   g_layer.findings = new Findings([](const std::string& text) {
-    plugin::Log(g_layer.host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text);
+    g_layer.validator == nullptr ? Log(text)
+                                 : g_layer.validator->LogLater(text);
   });
   if (const char* const path = secure_getenv("DEVRT_RACE_FILE")) {
     const std::string wrong = g_layer.findings->OpenFile(path);
@@ -112,7 +136,22 @@ devrt_status Configure() {
     return WrongSetting("DEVRT_RACE_FOREIGN=" + declared +
                         "; expected unseen or declared");
   }
-  g_layer.validator = new Validator(g_layer.findings, declared == "declared");
+  const char* const leaks = secure_getenv("DEVRT_RACE_LEAKS");
+  const std::string told = leaks == nullptr ? "shutdown" : leaks;
+  if (told != "shutdown" && told != "on") {
+    return WrongSetting("DEVRT_RACE_LEAKS=" + told +
+                        "; expected shutdown or on");
+  }
+  g_layer.tells_leaks = told == "on";
+  const char* const host_order = secure_getenv("DEVRT_RACE_HOST_ORDER");
+  const std::string order = host_order == nullptr ? "observed" : host_order;
+  if (order != "observed" && order != "exact") {
+    return WrongSetting("DEVRT_RACE_HOST_ORDER=" + order +
+                        "; expected observed or exact");
+  }
+  g_layer.validator =
+      new Validator(g_layer.findings, declared == "declared", &Log);
+  g_layer.validator->SetExactHostOrder(order == "exact");
   std::atexit(&End);
   return nullptr;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "devrt/backends/abi/devrt_launch.h"
@@ -24,48 +25,40 @@ uint64_t RoundUp(uint64_t value, uint64_t step) {
 
 uint64_t AddressOf(const void* ptr) { return reinterpret_cast<uint64_t>(ptr); }
 
-using Lock = std::lock_guard<std::mutex>;
+using Lock = std::lock_guard<FindingsMutex>;
 
 }  // namespace
 
-DeviceKey Validator::AddBackend(const char* name, bool has_foreign_users) {
+DeviceKey Validator::AddBackend(const char* name, bool is_simulated) {
   const Lock lock(mutex_);
-  backends_.push_back({name, has_foreign_users});
-  findings_->AddBackend(name);
+  backends_.push_back({name, is_simulated});
+  findings_->AddBackend(name, is_simulated);
   return static_cast<DeviceKey>(backends_.size() - 1) << kDeviceBits;
 }
 
-// All threads are one actor: the calls of a program count as ordered as they
-// were made, because mutexes and other order between threads are not seen.
-Actor Validator::Thread() {
-  if (host_ == kNoActor) host_ = detector_.order().AddThread();
-  return host_;
-}
-
 Call Validator::ToCall(const Caller& caller) {
-  return {Thread(), texts_.NumberOf(caller.name),
-          caller.place != nullptr ? texts_.Number(caller.place)
-                                  : texts_.Site(caller.file, caller.line)};
+  if (caller.op.known()) NoteOp(caller.op);
+  Texts::Place place = texts_.PlaceOf(caller.name, caller.file, caller.line);
+  if (caller.place != nullptr) place.site = texts_.Number(caller.place);
+  if (threads_.is_exact()) place.name = NameInThread(place.name);
+  return {Thread(), place.name, place.site};
 }
 
-Validator::StreamEntry Validator::Find(devrt_stream stream, uint64_t number) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return {};
-  if (number != 0 && number != found->second.number) {
-    found->second.number = number;
-    actors_[found->second.actor].number = number;
+void Validator::NoteOp(const OpId& op) {
+  if (ops_.size() >= most_ops_) {
+    std::unordered_map<uint64_t, OpId> needed;
+    detector_.ForEachOperation([&](const Operation& operation) {
+      const auto found = ops_.find(operation.number);
+      if (found != ops_.end()) needed.insert(*found);
+    });
+    ops_ = std::move(needed);
+    most_ops_ = std::max<size_t>(kForgetAfter, 2 * ops_.size());
   }
-  return found->second;
+  ops_[detector_.next_number()] = op;
 }
 
-bool Validator::MayBeOrdered(const Finding& finding) const {
-  return has_adopted_ && finding.kind != FindingKind::kUseAfterFree;
-}
-
-void Validator::Found(const Finding& finding) {
-  if (MayBeOrdered(finding)) return findings_->LeaveOut();
-  const std::string text = findings_->Add(finding, *this);
-  if (first_.empty()) first_ = text;
+bool Validator::IsSimulated(DeviceKey device) const {
+  return backends_[device >> kDeviceBits].is_simulated;
 }
 
 Actor Validator::AddStream(DeviceKey device, devrt_stream stream,
@@ -75,22 +68,21 @@ Actor Validator::AddStream(DeviceKey device, devrt_stream stream,
   const auto known = natives_.find({device, native});
   if (native != nullptr && known != natives_.end()) actor = known->second;
   if (native == nullptr && kind == StreamKind::kLegacy) {
-    const auto handle = streams_.find(stream);
     // The default stream has one handle for all calls.
-    if (handle != streams_.end()) return handle->second.actor;
+    if (const StreamEntry* known_handle = streams_.Find(stream)) {
+      return known_handle->actor;
+    }
   }
   if (actor == kNoActor) {
     actor = detector_.AddStream(Thread(), {device, kind});
     if (native != nullptr) natives_[{device, native}] = actor;
     actors_[actor] = {device, 0, kind, native, 0};
   }
-  if (adopted && !foreign_is_declared_ &&
-      backends_[device >> kDeviceBits].has_foreign_users) {
+  if (adopted && !foreign_is_declared_ && !IsSimulated(device)) {
     has_adopted_ = true;
   }
-  if (streams_.insert_or_assign(stream, StreamEntry{actor, device, 0}).second) {
-    ++actors_[actor].handles;
-  }
+  if (streams_.Find(stream) == nullptr) ++actors_[actor].handles;
+  *streams_.At(stream) = {actor, device, 0};
   return actor;
 }
 
@@ -101,55 +93,80 @@ void Validator::RemoveStream(devrt_stream stream) {
 
 void Validator::RemoveStream(devrt_stream stream, Actor actor) {
   const Lock lock(mutex_);
-  const auto found = streams_.find(stream);
-  if (found != streams_.end() && found->second.actor == actor) Remove(stream);
+  const StreamEntry* const found = streams_.Find(stream);
+  if (found != nullptr && found->actor == actor) Remove(stream);
 }
 
 void Validator::Remove(devrt_stream stream) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  const Actor actor = found->second.actor;
-  streams_.erase(found);
+  const StreamEntry* const found = streams_.Find(stream);
+  if (found == nullptr) return;
+  const Actor actor = found->actor;
+  streams_.Erase(stream);
   ActorEntry& entry = actors_[actor];
   if (--entry.handles != 0) return;
   natives_.erase({entry.device, entry.native});
   detector_.order().RemoveStream(actor);
 }
 
-void Validator::AddEvent(DeviceKey device, devrt_event event) {
+void Validator::AddEvent(DeviceKey device, devrt_event event, bool shared) {
   const Lock lock(mutex_);
-  events_[event] = {device, std::nullopt};
+  *events_.At(event) = {device, shared, false, Mark(), Mark()};
+  records_.erase(event);
+}
+
+Mark Validator::MarkOf(const EventEntry& event) const {
+  Mark mark = event.mark;
+  if (event.shared) mark.Join(shared_records_);
+  return mark;
 }
 
 void Validator::RemoveEvent(devrt_event event) {
   const Lock lock(mutex_);
-  events_.erase(event);
+  events_.Erase(event);
+  records_.erase(event);
   detector_.RemoveEvent(AddressOf(event));
 }
 
-Mark Validator::BeginRecord(const Caller& caller, devrt_stream stream,
-                            devrt_event event) {
+bool Validator::Record(const Caller& caller, devrt_stream stream,
+                       devrt_event event) {
   const Lock lock(mutex_);
   const StreamEntry entry = Find(stream, caller.stream_number);
-  if (entry.actor == kNoActor) return {};
-  Mark mark = detector_.Record(ToCall(caller), entry.actor, AddressOf(event));
-  return mark;
+  if (entry.actor == kNoActor) return false;
+  EventEntry* const recorded = events_.At(event);
+  recorded->before = std::move(recorded->mark);
+  recorded->mark =
+      detector_.Record(ToCall(caller), entry.actor, AddressOf(event));
+  if (recorded->shared) shared_records_.Join(recorded->mark);
+  if (threads_.is_exact()) NoteRecord(event, *recorded);
+  return true;
 }
 
-void Validator::EndRecord(devrt_event event, Mark mark) {
+void Validator::UndoRecord(devrt_event event) {
   const Lock lock(mutex_);
-  events_[event].mark = std::move(mark);
+  EventEntry* const recorded = events_.At(event);
+  recorded->mark = std::exchange(recorded->before, Mark());
+  const auto records = records_.find(event);
+  if (records != records_.end() && !records->second.empty()) {
+    records->second.pop_back();
+  }
 }
 
 void Validator::Wait(const Caller& caller, devrt_stream stream,
                      devrt_event event) {
   const Lock lock(mutex_);
   const StreamEntry entry = Find(stream, caller.stream_number);
-  const auto found = events_.find(event);
-  if (entry.actor == kNoActor || found == events_.end()) return;
-  detector_.Wait(
-      ToCall(caller), entry.actor, AddressOf(event),
-      found->second.mark.has_value() ? &*found->second.mark : nullptr);
+  const EventEntry* const found = events_.Find(event);
+  if (entry.actor == kNoActor || found == nullptr) return;
+  if (found->shared) {
+    detector_.order().Wait(Thread(), entry.actor, MarkOf(*found));
+    return;
+  }
+  const Mark* const newest = found->IsRecorded() ? &found->mark : nullptr;
+  const Mark* const certain = threads_.is_exact() && newest != nullptr
+                                  ? CertainMark(event, *found)
+                                  : newest;
+  detector_.Wait(ToCall(caller), entry.actor, AddressOf(event), certain,
+                 certain == newest ? nullptr : newest);
 }
 
 void Validator::EnablePeer(DeviceKey device, DeviceKey peer) {
@@ -169,26 +186,20 @@ Mark Validator::MarkOfStream(devrt_stream stream) {
   return detector_.order().MarkOfStream(entry.actor);
 }
 
-Mark Validator::MarkOfNext(devrt_stream stream) {
-  const Lock lock(mutex_);
-  return detector_.order().MarkOfNext(Thread(), Find(stream).actor);
-}
-
 Mark Validator::MarkOfEvent(devrt_event event) {
   const Lock lock(mutex_);
-  const auto found = events_.find(event);
-  if (found == events_.end() || !found->second.mark.has_value()) return {};
-  return *found->second.mark;
+  const EventEntry* const found = events_.Find(event);
+  if (found == nullptr) return {};
+  if (threads_.is_exact() && !found->shared && found->IsRecorded()) {
+    const Mark* const mark = CertainMark(event, *found);
+    return mark == nullptr ? Mark() : *mark;
+  }
+  return MarkOf(*found);
 }
 
 Mark Validator::MarkOfDevice(DeviceKey device) {
   const Lock lock(mutex_);
   return detector_.order().MarkOfDevice(device);
-}
-
-void Validator::EndHostWait(const Mark& mark) {
-  const Lock lock(mutex_);
-  detector_.order().HostWait(Thread(), mark);
 }
 
 void Validator::Restart(DeviceKey device0) {
@@ -199,33 +210,45 @@ void Validator::Restart(DeviceKey device0) {
   };
   // All work is over, so nothing conflicts with it any more.
   std::vector<devrt_stream> streams;
-  for (const auto& [stream, entry] : streams_) {
+  std::set<DeviceKey> devices;
+  for (const auto& [stream, entry] : streams_.entries()) {
     if (!ours(entry.device)) continue;
     streams.push_back(stream);
-    detector_.order().HostWait(Thread(),
-                               detector_.order().MarkOfDevice(entry.device));
+    devices.insert(entry.device);
+  }
+  for (const DeviceKey device : devices) {
+    const Mark over = detector_.order().MarkOfDevice(device);
+    threads_.WaitOfAll(over);
+    detector_.EndOwnQuery(over);
   }
   for (const devrt_stream stream : streams) Remove(stream);
-  for (auto event = events_.begin(); event != events_.end();) {
-    if (!ours(event->second.device)) {
-      ++event;
-      continue;
-    }
-    detector_.RemoveEvent(AddressOf(event->first));
-    event = events_.erase(event);
+  std::vector<devrt_event> events;
+  for (const auto& [event, entry] : events_.entries()) {
+    if (ours(entry.device)) events.push_back(event);
+  }
+  for (const devrt_event event : events) {
+    detector_.RemoveEvent(AddressOf(event));
+    events_.Erase(event);
+    records_.erase(event);
   }
   detector_.memory().RemoveDevices(device0, end);
+  ops_.clear();
+  leaks_.RemoveDevices(device0, end);
   detector_.ForgetPeers(device0, end);
+  detector_.ForgetFlags();
+  findings_->StartRun();
 }
 
 void Validator::ForgetSometimes() {
   if (++until_forget_ < kForgetAfter) return;
   until_forget_ = 0;
-  detector_.memory().Forget(detector_.order().ClockOf(Thread()));
+  const VectorClock known = threads_.KnownToAll();
+  detector_.memory().Forget(known);
+  threads_.ForgetKnown(known);
 }
 
 std::string Validator::Enqueue(const Caller& caller, devrt_stream stream,
-                               const std::vector<MemoryAccess>& accesses) {
+                               AccessList accesses) {
   const Lock lock(mutex_);
   const StreamEntry entry = Find(stream, caller.stream_number);
   if (entry.actor == kNoActor) return "";
@@ -233,23 +256,27 @@ std::string Validator::Enqueue(const Caller& caller, devrt_stream stream,
   NotePinned(accesses);
   detector_.Enqueue(ToCall(caller), entry.actor, accesses);
   ForgetSometimes();
-  return std::exchange(first_, {});
+  return first_.empty() ? std::string() : std::exchange(first_, {});
 }
 
-void Validator::Retract(const std::vector<MemoryAccess>& accesses) {
+void Validator::Retract(AccessList accesses) {
   const Lock lock(mutex_);
   detector_.Retract(accesses);
 }
 
-std::string Validator::UseByHost(const Caller& caller,
-                                 const std::vector<MemoryAccess>& accesses) {
+std::string Validator::UseByHost(const Caller& caller, AccessList accesses) {
   const Lock lock(mutex_);
   first_.clear();
   detector_.UseByHost(ToCall(caller), accesses);
   return std::exchange(first_, {});
 }
 
-void Validator::NotePinned(const std::vector<MemoryAccess>& accesses) {
+BlockInfo Validator::BlockAt(const void* ptr) {
+  const Lock lock(mutex_);
+  return *detector_.memory().At(AddressOf(ptr));
+}
+
+void Validator::NotePinned(AccessList accesses) {
   if (!has_pinned()) return;
   for (const MemoryAccess& access : accesses) {
     if (access.size == 0) continue;
@@ -264,17 +291,18 @@ void Validator::ForEachPageChange(
     const std::function<void(const PageChange&)>& apply) {
   const Lock lock(mutex_);
   static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  // One page table serves all threads.
+  const VectorClock known = threads_.KnownToAny();
   for (auto at = pinned_.begin(); at != pinned_.end();) {
     // A part that an allocator handed out may share its first and last page.
     const Block* const block = detector_.memory().Find(at->first);
-    const bool alone = block == nullptr || !block->is_part;
+    const bool alone = block == nullptr || !block->is_part ||
+                       detector_.memory().IsWhole(*block);
     const uint64_t begin = RoundUp(at->first, page);
     const uint64_t end =
         alone ? RoundUp(at->second, page) : at->second / page * page;
     std::vector<Conflict> uses;
-    if (block != nullptr) {
-      block->shadow.FindUnknown(detector_.order().ClockOf(Thread()), &uses);
-    }
+    if (block != nullptr) block->shadow.FindUnknown(known, &uses);
     if (begin < end) apply({begin, end, kReadAndWrite});
     for (const bool written : {false, true}) {
       for (const Conflict& use : uses) {
@@ -303,17 +331,6 @@ void Validator::OrderStreams(devrt_stream earlier, devrt_stream later) {
   order.Wait(Thread(), to.actor, order.MarkOfStream(from.actor));
 }
 
-uint64_t Validator::VisitFindings(
-    uint64_t after,
-    const std::function<void(const std::string& id, const Findings::Made&)>&
-        visit) const {
-  const Lock lock(mutex_);
-  for (const auto& [id, made] : findings_->made()) {
-    if (made.last > after) visit(id, made);
-  }
-  return findings_->total();
-}
-
 void Validator::Allocate(const Caller& caller, DeviceKey device,
                          const void* ptr, uint64_t size, MemoryKind kind) {
   const Lock lock(mutex_);
@@ -321,30 +338,40 @@ void Validator::Allocate(const Caller& caller, DeviceKey device,
   detector_.Allocate(ToCall(caller), AddressOf(ptr), size, kind, device);
 }
 
-std::string Validator::Free(const Caller& caller, const void* ptr) {
+uint64_t Validator::Free(const Caller& caller, const void* ptr) {
   const Lock lock(mutex_);
-  first_.clear();
-  detector_.Free(ToCall(caller), AddressOf(ptr));
-  return std::exchange(first_, {});
+  return detector_.Free(ToCall(caller), AddressOf(ptr));
 }
 
 void Validator::AllocateOn(const Caller& caller, devrt_stream stream,
-                           const void* ptr, uint64_t size) {
+                           const void* ptr, uint64_t size, bool captured) {
   const Lock lock(mutex_);
   const StreamEntry entry = Find(stream, caller.stream_number);
   if (entry.actor == kNoActor) return;
-  detector_.AllocateOn(ToCall(caller), entry.actor, AddressOf(ptr), size,
-                       entry.device);
+  if (captured) {
+    detector_.Allocate(ToCall(caller), AddressOf(ptr), size,
+                       MemoryKind::kDevice, entry.device);
+  } else {
+    detector_.AllocateOn(ToCall(caller), entry.actor, AddressOf(ptr), size,
+                         entry.device);
+  }
 }
 
-std::string Validator::FreeOn(const Caller& caller, devrt_stream stream,
-                              const void* ptr) {
+uint64_t Validator::FreeOn(const Caller& caller, devrt_stream stream,
+                           const void* ptr, bool captured) {
   const Lock lock(mutex_);
+  if (captured) {
+    detector_.memory().Erase(AddressOf(ptr));
+    return 0;
+  }
   const StreamEntry entry = Find(stream, caller.stream_number);
-  if (entry.actor == kNoActor) return "";
-  first_.clear();
-  detector_.FreeOn(ToCall(caller), entry.actor, AddressOf(ptr));
-  return std::exchange(first_, {});
+  if (entry.actor == kNoActor) return 0;
+  return detector_.FreeOn(ToCall(caller), entry.actor, AddressOf(ptr));
+}
+
+void Validator::Unfree(const void* ptr, uint64_t id) {
+  const Lock lock(mutex_);
+  detector_.memory().Revive(AddressOf(ptr), id);
 }
 
 void Validator::Register(const void* ptr, uint64_t size) {
@@ -356,11 +383,18 @@ void Validator::Unregister(const Caller& caller, const void* ptr) {
   const Lock lock(mutex_);
   const auto found = registered_.find(ptr);
   if (found == registered_.end()) return;
+  // Blocks of an allocator that pinned the memory are free by now.
+  detector_.memory().EraseParts(AddressOf(ptr), found->second);
   // No work may need the pages any more: as if the host wrote them.
   MemoryAccess access = {AddressOf(ptr), found->second, Mode::kWrite};
   access.is_programs = true;
   detector_.UseByHost(ToCall(caller), {access});
   registered_.erase(found);
+}
+
+void Validator::Carve(const void* base) {
+  const Lock lock(mutex_);
+  detector_.memory().Carve(AddressOf(base));
 }
 
 void Validator::Uncarve(const void* base, uint64_t size) {
@@ -376,12 +410,14 @@ void Validator::HandOut(const Caller& caller, devrt_stream stream,
   detector_.HandOut(
       ToCall(caller), entry.actor, AddressOf(ptr), size,
       whole.kind == MemoryKind::kHost ? MemoryKind::kDevice : whole.kind,
-      entry.actor == kNoActor ? whole.device : entry.device);
+      entry.actor == kNoActor ? whole.device : entry.device,
+      KnownInAllocators());
   homes_[ptr] = entry.actor;
 }
 
 void Validator::TakeBack(const Caller& caller, devrt_stream stream,
-                         const void* ptr) {
+                         const void* ptr,
+                         const std::vector<devrt_stream>& users) {
   const Lock lock(mutex_);
   Actor actor = Find(stream).actor;
   const auto home = homes_.find(ptr);
@@ -389,12 +425,41 @@ void Validator::TakeBack(const Caller& caller, devrt_stream stream,
     if (actor == kNoActor) actor = home->second;
     homes_.erase(home);
   }
-  detector_.TakeBack(ToCall(caller), actor, AddressOf(ptr));
+  Mark waited;
+  for (const devrt_stream user : users) {
+    const StreamEntry entry = Find(user);
+    if (entry.actor == kNoActor) continue;
+    waited.Join(detector_.order().MarkOfStream(entry.actor));
+  }
+  detector_.TakeBack(ToCall(caller), actor, AddressOf(ptr), waited);
+}
+
+void Validator::HandOutPinned(const Caller& caller, DeviceKey device,
+                              const void* ptr, uint64_t size) {
+  const Lock lock(mutex_);
+  has_pinned_.store(true);
+  detector_.memory().Carve(AddressOf(ptr));
+  detector_.HandOut(ToCall(caller), kNoActor, AddressOf(ptr), size,
+                    MemoryKind::kPinned, device, KnownInAllocators());
+}
+
+void Validator::TakeBackPinned(const Caller& caller, const void* ptr) {
+  const Lock lock(mutex_);
+  detector_.TakeBackUnjudged(ToCall(caller), AddressOf(ptr));
+}
+
+bool Validator::IsBusy() const {
+  const std::unique_lock<FindingsMutex> lock(mutex_, std::try_to_lock);
+  return !lock.owns_lock();
 }
 
 std::string Validator::End() {
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  const std::unique_lock<FindingsMutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return "";
+  findings_->CountLeftOut(
+      "a flag that the program did not set may have ordered them, or too many "
+      "waited for a flag",
+      detector_.undecided());
   findings_->EndFile();
   return findings_->Summary();
 }
@@ -404,9 +469,17 @@ std::string Validator::DeviceName(uint32_t device) const {
          std::to_string(device & ((1U << kDeviceBits) - 1));
 }
 
+OpId Validator::OpOf(const Operation& operation) const {
+  const auto found = ops_.find(operation.number);
+  return found == ops_.end() ? OpId() : found->second;
+}
+
 std::string Validator::ActorName(Actor actor) const {
   const auto found = actors_.find(actor);
-  if (found == actors_.end()) return "the host";
+  if (found == actors_.end()) {
+    const uint32_t thread = threads_.NumberOf(actor);
+    return thread == 0 ? "the host" : threads_.NameOf(thread);
+  }
   const ActorEntry& entry = found->second;
   const std::string device = " of " + DeviceName(entry.device);
   if (entry.kind == StreamKind::kLegacy) return "the default stream" + device;

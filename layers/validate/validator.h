@@ -14,17 +14,26 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/backends/abi/devrt_probe.h"
 #include "layers/validate/detector.h"
 #include "layers/validate/findings.h"
+#include "layers/validate/findings_mutex.h"
+#include "layers/validate/handle_map.h"
+#include "layers/validate/host_threads.h"
+#include "layers/validate/leaks.h"
+#include "layers/validate/meetings.h"
+#include "layers/validate/op_id.h"
 #include "layers/validate/report.h"
 #include "layers/validate/texts.h"
 
@@ -38,6 +47,17 @@ struct Caller {
   const char* place = nullptr;  // in place of file and line
   // The number that programs see of the stream of the call, plus 1; 0: unknown.
   uint64_t stream_number = 0;
+  OpId op;  // as the simulator names the operation
+};
+
+// One submission of devrt_collectives.h, copied.
+struct Collectives {
+  devrt_comm comm = nullptr;
+  devrt_stream stream = nullptr;
+  std::vector<devrt_collective_v0> calls;
+  // What EnqueueGroup has noted, for EndGroup and RetractGroup.
+  std::vector<Meetings::Step> steps;
+  bool is_enqueued = false;
 };
 
 // A device of a backend: unique in the process.
@@ -47,11 +67,33 @@ class Validator final : private Names {
  public:
   // `foreign_is_declared`: the program declares all that other libraries do on
   // adopted streams, so that these are judged as all others.
-  Validator(Findings* findings, bool foreign_is_declared)
-      : findings_(findings), foreign_is_declared_(foreign_is_declared) {}
+  // `log` gets the texts of LogLater, without a lock.
+  Validator(Findings* findings, bool foreign_is_declared,
+            FindingsMutex::Log log)
+      : findings_(findings),
+        foreign_is_declared_(foreign_is_declared),
+        mutex_(std::move(log)) {}
+
+  // For the findings, which log inside a function of this object.
+  void LogLater(const std::string& text) { mutex_.LogLater(text); }
+
+  // ---- Host threads (host_threads.h) ---------------------------------------
+
+  bool HasExactHostOrder() const;
+  void SetExactHostOrder(bool is_exact);
+  void Release(uint64_t object);
+  void Acquire(uint64_t object);
+  void ForgetObject(uint64_t object);
+  // devrt records the event and waits for it under its own locks, so the newest
+  // record counts for each wait.
+  void OwnEvent(devrt_event event);
+  void EndThread();
+  // A host function runs in the calling thread; `work` ends with it.
+  void BeginHostFunction(const Mark& work);
+  void EndHostFunction() { HostThreads::EndFunction(); }
 
   // Returns the key of the backend's device 0; device N has that key + N.
-  DeviceKey AddBackend(const char* name, bool has_foreign_users);
+  DeviceKey AddBackend(const char* name, bool is_simulated);
 
   // ---- Streams and events --------------------------------------------------
 
@@ -64,26 +106,60 @@ class Validator final : private Names {
   // Removes the stream if the handle is still that of `actor`.
   void RemoveStream(devrt_stream stream, Actor actor);
 
-  void AddEvent(DeviceKey device, devrt_event event);
+  // Other processes may record and wait for a `shared` event.
+  void AddEvent(DeviceKey device, devrt_event event, bool shared);
   void RemoveEvent(devrt_event event);
-  // Before the backend's call; the event holds the mark once the call has
-  // succeeded.
-  Mark BeginRecord(const Caller& caller, devrt_stream stream,
-                   devrt_event event);
-  void EndRecord(devrt_event event, Mark mark);
+  // Before the backend's call, because another thread may enqueue right after
+  // that call.  Returns false if the stream is unknown.
+  bool Record(const Caller& caller, devrt_stream stream, devrt_event event);
+  // The backend refused the last record: the event holds what it held before.
+  void UndoRecord(devrt_event event);
   void Wait(const Caller& caller, devrt_stream stream, devrt_event event);
+
+  // Flags of devrt_probe.h.  `stream` nullptr: the host sets the flag.
+  void WaitForFlag(const Caller& caller, devrt_stream stream, devrt_flag flag);
+  void SetFlag(const Caller& caller, devrt_stream stream, devrt_flag flag,
+               bool value);
+  void RemoveFlag(devrt_flag flag);
+
+  // Communicators of devrt_collectives.h (meetings.h).  `device0`: the key of
+  // the backend's device 0.
+  void BeginComm(DeviceKey device0, devrt_comm comm, const void* id,
+                 uint64_t size, uint32_t ranks, uint32_t rank);
+  // Before the backend's call.  EndComm gets the place, and whether the backend
+  // has accepted the call.
+  Meetings::Taken TakeComm(devrt_comm comm);
+  void EndComm(devrt_comm comm, Meetings::Taken taken, bool accepted);
+  // Before the backend's call.  EndChild gets what it made (nullptr: nothing),
+  // and whether it has accepted the call.
+  Meetings::Child SplitComm(devrt_comm comm, int32_t color, int32_t key);
+  Meetings::Child ShrinkComm(devrt_comm comm, const uint32_t* gone,
+                             uint32_t count);
+  void EndChild(const Meetings::Child& child, devrt_comm comm, bool accepted);
+  // One group of submissions, and the callers of each, before the backend's
+  // call.  Returns the first finding's text, or an empty one.  Findings that
+  // other ranks may still prove unfounded come at an EndGroup.
+  std::string EnqueueGroup(const std::vector<Caller>& callers,
+                           std::vector<Collectives>* group);
+  // The backend has accepted the group, or refused it.
+  void EndGroup(const std::vector<Collectives>& group);
+  void RetractGroup(const std::vector<Collectives>& group);
 
   void EnablePeer(DeviceKey device, DeviceKey peer);
   void DisablePeer(DeviceKey device, DeviceKey peer);
 
-  // What a host wait covers, as of this call; for EndHostWait when it is over,
-  // or when a query answered that the work is complete.
+  // The work that a host wait covers if it begins now.  For EndHostWait, once
+  // the wait is over or a query has answered that the work is complete.
   Mark MarkOfStream(devrt_stream stream);
-  // What an operation that is enqueued next comes after.
-  Mark MarkOfNext(devrt_stream stream);
   Mark MarkOfEvent(devrt_event event);
   Mark MarkOfDevice(DeviceKey device);
   void EndHostWait(const Mark& mark);
+  // A query that devrt made for itself has answered that the work is complete.
+  void EndOwnQuery(const Mark& mark);
+  // Later work of the stream, or of the calling thread if that is nullptr,
+  // comes after what such queries have found complete, and with exact order of
+  // host threads after what any thread has waited for.
+  void OrderAfterOwnQueries(devrt_stream later);
 
   // The simulator was restarted: its streams, events and memory are gone.
   // `device0` is the key of its device 0.
@@ -94,11 +170,12 @@ class Validator final : private Names {
   // Work with the accesses that it declares.  Returns the first finding's text,
   // or an empty one.
   std::string Enqueue(const Caller& caller, devrt_stream stream,
-                      const std::vector<MemoryAccess>& accesses);
+                      AccessList accesses);
 
   // A use of memory by the calling thread, now.
-  std::string UseByHost(const Caller& caller,
-                        const std::vector<MemoryAccess>& accesses);
+  std::string UseByHost(const Caller& caller, AccessList accesses);
+  // Some thread has used the byte at `ptr`, by a pointer.
+  void UseByPointer(const Caller& caller, const void* ptr, Mode mode);
   // The pages [begin, end) for which the host's access, bits of DEVRT_ACCESS_*,
   // changes because of work that uses pinned memory.
   struct PageChange {
@@ -119,15 +196,24 @@ class Validator final : private Names {
           visit) const;
 
   // The backend refused the work of the last Enqueue with these accesses.
-  void Retract(const std::vector<MemoryAccess>& accesses);
+  void Retract(AccessList accesses);
 
   void Allocate(const Caller& caller, DeviceKey device, const void* ptr,
                 uint64_t size, MemoryKind kind);
-  std::string Free(const Caller& caller, const void* ptr);
+  // Frees return the number of the block that they end, for Unfree; 0: none.
+  uint64_t Free(const Caller& caller, const void* ptr);
+  // `captured`: into a graph.  No call shows when the graph allocates, so the
+  // block may be used from now on.
   void AllocateOn(const Caller& caller, devrt_stream stream, const void* ptr,
-                  uint64_t size);
-  std::string FreeOn(const Caller& caller, devrt_stream stream,
-                     const void* ptr);
+                  uint64_t size, bool captured);
+  // A graph with a `captured` free may allocate the block again, so the layer
+  // forgets it.
+  uint64_t FreeOn(const Caller& caller, devrt_stream stream, const void* ptr,
+                  bool captured);
+  // The backend refused the free of block `id` at `ptr`, which lives on.
+  void Unfree(const void* ptr, uint64_t id);
+  // The block that has the address, or the host memory.
+  BlockInfo BlockAt(const void* ptr);
   // True if the program has ever allocated pinned memory.
   bool has_pinned() const { return has_pinned_.load(); }
 
@@ -137,11 +223,32 @@ class Validator final : private Names {
   void Uncarve(const void* base, uint64_t size);
   void HandOut(const Caller& caller, devrt_stream stream, const void* ptr,
                uint64_t size);
-  void TakeBack(const Caller& caller, devrt_stream stream, const void* ptr);
+  // The allocator waits for the present work of the `users`, too.
+  void TakeBack(const Caller& caller, devrt_stream stream, const void* ptr,
+                const std::vector<devrt_stream>& users = {});
+  void HandOutPinned(const Caller& caller, DeviceKey device, const void* ptr,
+                     uint64_t size);
+  void TakeBackPinned(const Caller& caller, const void* ptr);
 
-  // At the end of the process; returns what to print.  Does nothing while
-  // another call is under way, because that call may be the one that ends the
-  // process.
+  void Carve(const void* base);
+
+  // ---- Notices -------------------------------------------------------------
+
+  // The simulator reports a deadlock in `text`.
+  void AddDeadlock(const std::string& text);
+  // A stream or an event of the program: `noun` says which.
+  void NoteMade(const Caller& caller, DeviceKey device, const void* object,
+                const char* noun);
+  void NoteEnded(const void* object);
+  // Makes a finding of all that is alive.
+  void AddLeaks();
+
+  // Returns true while a call is under way.  That call may be the one that ends
+  // the process, by a signal handler: then the end must not call any function
+  // that waits for it.
+  bool IsBusy() const;
+  // At the end of the process; returns the text to print.  Does nothing and
+  // returns "" while another call is under way.
   std::string End();
 
  private:
@@ -159,48 +266,104 @@ class Validator final : private Names {
   };
   struct BackendEntry {
     std::string name;
-    bool has_foreign_users = false;  // other libraries may use its streams
+    bool is_simulated = false;
   };
 
   Call ToCall(const Caller& caller);
-  Actor Thread();
+  // The next operation has this name.  Forgets names that no finding can need.
+  void NoteOp(const OpId& op);
+  // The number of the name for calls of the calling thread.
+  uint32_t NameInThread(uint32_t name);
+  Actor Thread() { return threads_.Current(); }
   // The stream of a call; actor kNoActor if it is unknown.
-  StreamEntry Find(devrt_stream stream, uint64_t number = 0);
+  StreamEntry Find(devrt_stream stream, uint64_t number = 0) {
+    StreamEntry* const found = streams_.Find(stream);
+    if (found == nullptr) return {};
+    if (number != 0 && number != found->number) {
+      found->number = number;
+      actors_[found->actor].number = number;
+    }
+    return *found;
+  }
   void ForgetSometimes();
-  void NotePinned(const std::vector<MemoryAccess>& accesses);
+  void NotePinned(AccessList accesses);
   void Remove(devrt_stream stream);
+  // The locks of devrt's allocators put all that any thread knows before a new
+  // use of memory.  Empty with observed order, where each thread knows that.
+  VectorClock KnownInAllocators();
+  // The calling thread has waited for the mark.
+  void NoteWait(const Mark& mark);
+  // Calls EndThread at the end of the calling thread.
+  void WatchThread();
 
   // Names.
   std::string ActorName(Actor actor) const override;
   std::string DeviceName(uint32_t device) const override;
+  std::string ThreadOf(uint32_t name) const override;
   const std::string& Text(uint32_t number) const override {
     return texts_.Text(number);
   }
+  OpId OpOf(const Operation& operation) const override;
 
   Findings* const findings_;
   const bool foreign_is_declared_;
-  mutable std::mutex mutex_;
+  mutable FindingsMutex mutex_;
   Texts texts_;
   std::string first_;  // the first finding of the present call
   Detector detector_{[this](const Finding& f) { Found(f); }};
+  // With exact order of host threads: the numbers of names of calls by name and
+  // thread, and the threads of these numbers.  So operations need no member.
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> names_in_threads_;
+  std::unordered_map<uint32_t, uint32_t> threads_of_names_;
+  HostThreads threads_{&detector_.order(), [this] { WatchThread(); }};
   void Found(const Finding& finding);
+  // No other library knows the streams of a simulator.
+  bool IsSimulated(DeviceKey device) const;
   // Returns true if another library may have ordered the operations.
   bool MayBeOrdered(const Finding& finding) const;
 
   std::vector<BackendEntry> backends_;
   // The program has adopted a stream that another library may use.
   bool has_adopted_ = false;
-  Actor host_ = kNoActor;
-  std::unordered_map<devrt_stream, StreamEntry> streams_;
+  HandleMap<devrt_stream, StreamEntry> streams_;
   std::map<std::pair<DeviceKey, const void*>, Actor> natives_;
   std::unordered_map<Actor, ActorEntry> actors_;
   struct EventEntry {
     DeviceKey device = 0;
-    std::optional<Mark> mark;  // none: never recorded
+    bool shared = false;
+    bool is_own = false;  // devrt's, and no program's
+    Mark mark;            // of no actor: never recorded here
+    Mark before;          // the last record, for UndoRecord
+
+    bool IsRecorded() const { return mark.now().actor != kNoActor; }
   };
-  std::unordered_map<devrt_event, EventEntry> events_;
+  // A record, with the action of the thread that made it.
+  struct ThreadRecord {
+    Epoch by;
+    Mark mark;
+  };
+  // The work that a wait for the event waits for now.
+  Mark MarkOf(const EventEntry& event) const;
+  // With exact order, the newest record that comes before the calling thread's
+  // call: it is certain to wait for that one.  `event` has been recorded.
+  // nullptr: there may be none yet.
+  const Mark* CertainMark(devrt_event event, const EventEntry& entry);
+  void NoteRecord(devrt_event event, const EventEntry& entry);
+  HandleMap<devrt_event, EventEntry> events_;
+  // With exact order of host threads: the last records of events that are not
+  // devrt's, the newest last.
+  std::unordered_map<devrt_event, std::deque<ThreadRecord>> records_;
+  // The work that records of shared events covered.  Another process may wait
+  // for them and then record a shared event, which this process does not see.
+  Mark shared_records_;
+  Leaks leaks_;
+  Meetings meetings_;
   uint64_t until_forget_ = 0;
   std::unordered_map<const void*, uint64_t> registered_;  // sizes
+  // The simulator's names of operations, by Operation::number; empty unless a
+  // witness is wanted.
+  std::unordered_map<uint64_t, OpId> ops_;
+  size_t most_ops_ = 1 << 14;  // with more, those that are over are forgotten
   // The streams of blocks that allocators handed out.  A block may come back
   // after its stream has ended.
   std::unordered_map<const void*, Actor> homes_;

@@ -16,56 +16,37 @@
 
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/backends/abi/devrt_sim.h"
-#include "devrt/backends/abi/devrt_stream_number.h"
+#include "layers/validate/collective_watch.h"
+#include "layers/validate/deadlocks.h"
 #include "layers/validate/host_function.h"
 #include "layers/validate/layer_state.h"
 #include "layers/validate/pinned_pages.h"
+#include "layers/validate/simulated_run.h"
 #include "layers/validate/tensor_access.h"
+#include "layers/validate/thread_streams.h"
 
 namespace devrt::race {
 
-// The default streams of the calling thread, which end with the thread and not
-// by a call.
-class ThreadStreams {
- public:
-  ThreadStreams() = default;
-  ThreadStreams(const ThreadStreams&) = delete;
-  ThreadStreams& operator=(const ThreadStreams&) = delete;
-  ~ThreadStreams() {
-    for (const auto& [stream, actor] : streams_) {
-      g_layer.validator->RemoveStream(stream, actor);
-    }
-  }
-  void Add(devrt_stream stream, Actor actor) {
-    streams_.emplace_back(stream, actor);
-  }
-
- private:
-  std::vector<std::pair<devrt_stream, Actor>> streams_;
-};
-inline thread_local ThreadStreams t_thread_streams;
-
-class Watcher {
-  using CallId = layer::CallId;
-  template <CallId kId>
-  using Id = std::integral_constant<CallId, kId>;
-
+class Watcher : private CollectiveWatch {
  public:
   explicit Watcher(const devrt_next_v0* next) : next_(next) {
     if (g_layer.validator == nullptr) return;
-    void* sim = nullptr;
-    is_simulated_ = next->extension(next, DEVRT_SIM_EXTENSION, &sim) != nullptr;
-    // No other library knows the streams of a simulator.
+    void* sim_self = nullptr;
+    const auto* const sim = static_cast<const devrt_sim_v1*>(
+        next->extension(next, DEVRT_SIM_EXTENSION, &sim_self));
+    is_simulated_ = sim != nullptr;
+    if (is_simulated_) {
+      g_layer.run = new SimulatedRun(next, sim, sim_self);
+      if (g_layer.wants_witness) g_layer.witnessed = g_layer.run;
+    }
+    deadlocks_ = Deadlocks(next);
     device0_ =
-        g_layer.validator->AddBackend(next->manifest->backend, !is_simulated_);
+        g_layer.validator->AddBackend(next->manifest->backend, is_simulated_);
     pages_ = std::make_unique<PinnedPages>(next);
+    captures_.device0 = device0_;
     captures_.table = static_cast<const devrt_capture_v0*>(
         next->extension(next, DEVRT_CAPTURE_EXTENSION, &captures_.self));
-    if (g_layer.host->get_extension != nullptr) {
-      g_layer.numbers = static_cast<const devrt_stream_number_v0*>(
-          g_layer.host->get_extension(g_layer.host->host,
-                                      DEVRT_STREAM_NUMBER_EXTENSION));
-    }
+    FindHostExtensions();
   }
 
   DeviceKey device0() const { return device0_; }
@@ -75,29 +56,39 @@ class Watcher {
   devrt_status On(Call call, Args... args) noexcept {
     if (g_layer.validator == nullptr) return call(args...);
     JudgeTouches();
-    return Handle(Id<Call::kId>(), call, args...);
+    devrt_status status = Handle(Id<Call::kId>(), call, args...);
+    if (status != nullptr) deadlocks_.Judge(status);
+    return status;
   }
 
   void Shutdown() {
     if (g_layer.findings == nullptr) return;
     JudgeTouches();
+    if (is_simulated_) EndRun();
   }
 
  private:
+  using CollectiveWatch::Handle;
   // Calls that say nothing about order or memory.
   template <typename AnyId, typename Call, typename... Args>
   devrt_status Handle(AnyId, Call call, Args... args) {
     return call(args...);
   }
 
+  // The caller of work that the backend gets next.
+  Caller WorkOn(const char* name, devrt_stream stream) const {
+    Caller caller = CallerOn(name, stream);
+    if (is_simulated_ && caller.op.known()) caller.op.kind = OpId::Kind::kOwn;
+    return caller;
+  }
+
   // An operation.  In the mode "throw" one with a finding is not passed on.
   template <typename Call, typename... Args>
-  devrt_status Operation(const std::vector<MemoryAccess>& accesses,
-                         const char* name, Call call, devrt_stream stream,
-                         Args... args) {
+  devrt_status Operation(AccessList accesses, const char* name, Call call,
+                         devrt_stream stream, Args... args) {
     if (captures_.Has(stream)) return call(stream, args...);
     devrt_status status = Verdict(
-        g_layer.validator->Enqueue(CallerOn(name, stream), stream, accesses));
+        g_layer.validator->Enqueue(WorkOn(name, stream), stream, accesses));
     if (status == nullptr) status = call(stream, args...);
     if (status != nullptr) g_layer.validator->Retract(accesses);
     pages_->Update();
@@ -110,8 +101,8 @@ class Watcher {
   devrt_status Handle(Id<CallId::copy_async>, Call call, devrt_stream stream,
                       void* dst, const void* src, uint64_t size,
                       uint32_t kind) {
-    std::vector<MemoryAccess> accesses = {Accessed(src, size, Mode::kRead),
-                                          Accessed(dst, size, Mode::kWrite)};
+    MemoryAccess accesses[] = {Accessed(src, size, Mode::kRead),
+                               Accessed(dst, size, Mode::kWrite)};
     // A simulator keeps the addresses of its memory to itself.
     accesses[0].is_programs =
         !is_simulated_ && (kind == DEVRT_COPY_H2D || kind == DEVRT_COPY_H2H);
@@ -145,14 +136,20 @@ class Watcher {
   template <typename Call, typename Function>
   devrt_status Handle(Id<CallId::host_func>, Call call, devrt_stream stream,
                       Function function, void* arg) {
+    const std::vector<MemoryAccess> accesses =
+        std::exchange(t_host_func_accesses, {});
     // A graph would run the function several times.
     if (captures_.Has(stream)) return call(stream, function, arg);
-    auto seen = std::make_unique<HostFunction>(
-        g_layer.validator->MarkOfNext(stream), function, arg);
-    devrt_status status =
-        Operation({}, "host function", call, stream, &HostFunction::Run,
-                  static_cast<void*>(seen.get()));
-    if (status == nullptr) seen.release();
+    devrt_status status = Verdict(g_layer.validator->Enqueue(
+        WorkOn("host function", stream), stream, accesses));
+    if (status == nullptr) {
+      auto seen = std::make_unique<HostFunction>(
+          g_layer.validator->MarkOfStream(stream), function, arg);
+      status = call(stream, &HostFunction::Run, static_cast<void*>(seen.get()));
+      if (status == nullptr) seen.release();
+    }
+    if (status != nullptr) g_layer.validator->Retract(accesses);
+    pages_->Update();
     return status;
   }
 
@@ -177,7 +174,7 @@ class Watcher {
                       devrt_stream stream, uint32_t op,
                       const devrt_tensor_v0* out, const devrt_tensor_v0* inputs,
                       uint32_t input_count) {
-    std::vector<MemoryAccess> accesses;
+    ShortList accesses;
     for (uint32_t i = 0; i < input_count; ++i) {
       accesses.push_back(AccessOf(inputs[i], Mode::kRead));
     }
@@ -235,8 +232,21 @@ class Watcher {
   devrt_status Handle(Id<CallId::event_create>, Call call, uint32_t device,
                       uint32_t flags, devrt_event* event) {
     devrt_status status = call(device, flags, event);
-    if (status == nullptr)
-      g_layer.validator->AddEvent(device0_ + device, *event);
+    if (status == nullptr) {
+      g_layer.validator->AddEvent(device0_ + device, *event,
+                                  (flags & DEVRT_EVENT_IPC) != 0);
+    }
+    return status;
+  }
+
+  template <typename Call>
+  devrt_status Handle(Id<CallId::event_ipc_event_open>, Call call,
+                      uint32_t device, const devrt_event_handle_v0* handle,
+                      devrt_event* event) {
+    devrt_status status = call(device, handle, event);
+    if (status == nullptr) {
+      g_layer.validator->AddEvent(device0_ + device, *event, true);
+    }
     return status;
   }
 
@@ -249,10 +259,11 @@ class Watcher {
   template <typename Call>
   devrt_status Handle(Id<CallId::event_record>, Call call, devrt_event event,
                       devrt_stream stream) {
-    Mark mark = g_layer.validator->BeginRecord(CallerOn("record", stream),
-                                               stream, event);
+    const bool noted =
+        !captures_.Has(stream) &&
+        g_layer.validator->Record(CallerOn("record", stream), stream, event);
     devrt_status status = call(event, stream);
-    if (status == nullptr) g_layer.validator->EndRecord(event, std::move(mark));
+    if (status != nullptr && noted) g_layer.validator->UndoRecord(event);
     return status;
   }
 
@@ -263,6 +274,42 @@ class Watcher {
       g_layer.validator->Wait(CallerOn("wait", stream), stream, event);
     }
     return call(stream, event);
+  }
+
+  // A wait is noted once it is enqueued and a set before its call: a set that
+  // another thread makes meanwhile is then one that the wait may come after.
+  template <typename Call>
+  devrt_status Handle(Id<CallId::probe_flag_wait>, Call call,
+                      devrt_stream stream, devrt_flag flag,
+                      uint64_t timeout_ns) {
+    const Caller caller = CallerOn("wait for a flag", stream);
+    devrt_status status = call(stream, flag, timeout_ns);
+    if (status == nullptr && !captures_.Has(stream)) {
+      g_layer.validator->WaitForFlag(caller, stream, flag);
+    }
+    return status;
+  }
+  template <typename Call>
+  devrt_status Handle(Id<CallId::probe_flag_set>, Call call, devrt_flag flag,
+                      uint32_t value) {
+    g_layer.validator->SetFlag(CallerOf("set of a flag"), nullptr, flag,
+                               value != 0);
+    return call(flag, value);
+  }
+  template <typename Call>
+  devrt_status Handle(Id<CallId::probe_flag_set_async>, Call call,
+                      devrt_stream stream, devrt_flag flag, uint32_t value) {
+    if (!captures_.Has(stream)) {
+      g_layer.validator->SetFlag(CallerOn("set of a flag", stream), stream,
+                                 flag, value != 0);
+    }
+    return call(stream, flag, value);
+  }
+  template <typename Call>
+  devrt_status Handle(Id<CallId::probe_flag_destroy>, Call call,
+                      devrt_flag flag) {
+    g_layer.validator->RemoveFlag(flag);
+    return call(flag);
   }
 
   void EndHostWait(const Mark& mark) {
@@ -312,8 +359,14 @@ class Watcher {
   devrt_status Query(const Mark& mark, Call call, Handle handle,
                      uint32_t* done) {
     devrt_status status = call(handle, done);
-    if (status == nullptr && *done != 0) EndHostWait(mark);
-    return status;
+    if (status != nullptr || *done == 0) return status;
+    if (g_layer.own_queries != nullptr &&
+        g_layer.own_queries->is_own(g_layer.host->host) != 0) {
+      g_layer.validator->EndOwnQuery(mark);
+    } else {
+      EndHostWait(mark);
+    }
+    return nullptr;
   }
   template <typename Call>
   devrt_status Handle(Id<CallId::stream_query>, Call call, devrt_stream stream,
@@ -328,6 +381,15 @@ class Watcher {
 
   // ---- Memory --------------------------------------------------------------
 
+  // The free of block `freed` has returned.  The layer notes a free before the
+  // call, because another thread may get the address as soon as it is free.
+  static devrt_status EndFree(devrt_status status, void* ptr, uint64_t freed) {
+    if (status != nullptr && freed != 0) {
+      g_layer.validator->Unfree(ptr, freed);
+    }
+    return status;
+  }
+
   template <typename Call>
   devrt_status Handle(Id<CallId::alloc>, Call call, uint32_t device,
                       uint64_t size, uint64_t alignment, void** ptr) {
@@ -338,31 +400,31 @@ class Watcher {
     }
     return status;
   }
-
   template <typename Call>
   devrt_status Handle(Id<CallId::dealloc>, Call call, uint32_t device,
                       void* ptr, uint64_t size) {
-    const std::string found = g_layer.validator->Free(CallerOf("free"), ptr);
-    static_cast<void>(found);  // a free that is refused would be a leak
-    return call(device, ptr, size);
+    // A free with a finding is passed on in each mode: it would be a leak.
+    const uint64_t freed = g_layer.validator->Free(CallerOf("free"), ptr);
+    return EndFree(call(device, ptr, size), ptr, freed);
   }
 
   template <typename Call>
   devrt_status Handle(Id<CallId::alloc_async>, Call call, devrt_stream stream,
                       uint64_t size, uint64_t alignment, void** ptr) {
+    const Caller caller = WorkOn("allocation", stream);
+    const bool captured = captures_.Has(stream);
     devrt_status status = call(stream, size, alignment, ptr);
     if (status == nullptr) {
-      g_layer.validator->AllocateOn(CallerOn("allocation", stream), stream,
-                                    *ptr, size);
+      g_layer.validator->AllocateOn(caller, stream, *ptr, size, captured);
     }
     return status;
   }
-
   template <typename Call>
   devrt_status Handle(Id<CallId::dealloc_async>, Call call, devrt_stream stream,
                       void* ptr, uint64_t size) {
-    g_layer.validator->FreeOn(CallerOn("free", stream), stream, ptr);
-    return call(stream, ptr, size);
+    const uint64_t freed = g_layer.validator->FreeOn(
+        WorkOn("free", stream), stream, ptr, captures_.Has(stream));
+    return EndFree(call(stream, ptr, size), ptr, freed);
   }
 
   template <typename Call>
@@ -376,13 +438,12 @@ class Watcher {
     }
     return status;
   }
-
   template <typename Call>
   devrt_status Handle(Id<CallId::host_dealloc>, Call call, void* ptr,
                       uint64_t size) {
-    g_layer.validator->Free(CallerOf("free"), ptr);
+    const uint64_t freed = g_layer.validator->Free(CallerOf("free"), ptr);
     pages_->Update();  // the next block there begins with open pages
-    return call(ptr, size);
+    return EndFree(call(ptr, size), ptr, freed);
   }
 
   template <typename Call>
@@ -392,11 +453,17 @@ class Watcher {
     if (status == nullptr) g_layer.validator->Register(ptr, size);
     return status;
   }
-
   template <typename Call>
   devrt_status Handle(Id<CallId::host_unregister>, Call call, void* ptr) {
     g_layer.validator->Unregister(CallerOf("unregistration"), ptr);
     return call(ptr);
+  }
+
+  template <typename Call>
+  devrt_status Handle(Id<CallId::suballocation_carve>, Call call,
+                      uint32_t device, void* base, uint64_t size) {
+    g_layer.validator->Carve(base);
+    return call(device, base, size);
   }
 
   template <typename Call>
@@ -405,14 +472,12 @@ class Watcher {
     g_layer.validator->Uncarve(base, size);
     return call(device, base, size);
   }
-
   template <typename Call>
   devrt_status Handle(Id<CallId::suballocation_hand_out>, Call call,
                       devrt_stream stream, void* ptr, uint64_t size) {
     g_layer.validator->HandOut(CallerOf("allocation"), stream, ptr, size);
     return call(stream, ptr, size);
   }
-
   template <typename Call>
   devrt_status Handle(Id<CallId::suballocation_take_back>, Call call,
                       devrt_stream stream, void* ptr) {
@@ -421,9 +486,8 @@ class Watcher {
   }
 
   const devrt_next_v0* const next_;
-  DeviceKey device0_ = 0;
-  bool is_simulated_ = false;
   Captures captures_;
+  Deadlocks deadlocks_;
   std::unique_ptr<PinnedPages> pages_;
 };
 

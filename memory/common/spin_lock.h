@@ -24,6 +24,7 @@ namespace devrt::internal {
 class DEVRT_THREAD_ANNOTATION_(capability("mutex")) SpinLock {
  public:
   void Lock() DEVRT_THREAD_ANNOTATION_(acquire_capability()) {
+    TakePart();
     uint32_t free = 0;
     if (ABSL_PREDICT_FALSE(!word_.compare_exchange_strong(
             free, 1, std::memory_order_acquire, std::memory_order_relaxed))) {

@@ -340,6 +340,7 @@ void BlockPool::RemoveAll(std::vector<Segment*>* segments) {
     shard_.Apply(row, c);  // cannot fail: the figures only shrink
   }
   segments_.Clear(segments);
+  keeper_ = SegmentKeeper();
   pending_ = 0;
   lent_.store(0, std::memory_order_relaxed);
 }

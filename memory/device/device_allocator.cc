@@ -253,6 +253,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
       (void)timeline->Checkpoint(epoch);
       uses->Add(*freed_on, timeline, epoch);
     }
+    reports_.Freed(pool, block, uses->points);
     item.uses = std::move(uses->points);
   }
   if (PendingFrees::IsOver(&item)) {
@@ -302,6 +303,7 @@ void DeviceAllocator::Release() {
   // Work still uses what is left, or the device is lost.
   pending_.TakeAll();
   cache_.ForgetAll();
+  search_.StartOver();  // a run of the simulator depends on no earlier run
   family_->budget()->ForgetTotal();
 }
 

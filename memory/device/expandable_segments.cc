@@ -145,7 +145,7 @@ uint64_t ExpandableSegments::Unmap(const PageRun& run) {
     absl::Status status =
         FromPlugin(device_, vm->unmap(self, run.address() + i * bytes, bytes),
                    "unmapping a page");
-    if (status.ok()) {
+    if (status.ok() || IsOfEarlierWork(status)) {
       status = FromPlugin(device_,
                           vm->destroy(self, std::exchange(page.chunk, nullptr)),
                           "freeing a page");

@@ -46,6 +46,8 @@ class PoolSearch {
   // In the stream's own pool, which adopts `fresh` before; may be nullptr.
   absl::StatusOr<void*> FindOwn(StreamRef stream, const PoolRequest& wanted,
                                 Segment* fresh);
+  // Begins at the first of the other pools again, as a new allocator does.
+  void StartOver() { last_asked_.store(0, std::memory_order_relaxed); }
 
  private:
   static constexpr size_t kMostPools = 16;
@@ -61,7 +63,9 @@ class PoolSearch {
   StreamPools* const pools_;
   const GraphUse* const graphs_;
   MemoryInFlight* const in_flight_;
-  std::atomic<size_t> next_pool_{0};
+  // The number of the stream whose pool was asked last; the next search begins
+  // behind that pool.
+  std::atomic<uint64_t> last_asked_{0};
 };
 
 }  // namespace devrt::internal

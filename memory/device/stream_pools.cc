@@ -2,14 +2,25 @@
 
 #include "memory/device/stream_pools.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
 
 std::vector<BlockPool*> StreamPools::All() {
-  MutexLock lock(&mutex_);
+  // Another thread may change a serial number while they are sorted.
+  std::vector<std::pair<uint64_t, BlockPool*>> by_serial;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& pool : pools_) {
+      by_serial.emplace_back(pool->serial(), pool.get());
+    }
+  }
+  std::sort(by_serial.begin(), by_serial.end());
   std::vector<BlockPool*> pools;
-  for (const auto& pool : pools_) pools.push_back(pool.get());
+  for (const auto& [serial, pool] : by_serial) pools.push_back(pool);
   return pools;
 }
 
@@ -76,8 +87,10 @@ void StreamPools::EndStream(StreamRef stream) {
   }
   Timeline* timeline = pool->timeline();
   const uint64_t epoch = timeline->Now();
-  // A native stream that is recycled gets no other checkpoint.
-  if (!timeline->IsComplete(epoch)) {
+  // A native stream that is recycled gets no other checkpoint.  A stream that
+  // is found complete needs none: a record would stand behind all that the
+  // program waits for, and change the trace of a simulated run.
+  if (!timeline->QueryEpoch(epoch)) {
     (void)timeline->CheckpointUnlessDestroyed(epoch);
   }
   pool->EndStream(stream.serial(), epoch);

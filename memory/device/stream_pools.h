@@ -45,6 +45,9 @@ class StreamPools {
   }
   // Called when the stream ends: its pool goes on without a stream.
   void EndStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
+  // In the order in which their streams were made.  Pools are used again for
+  // other streams, so the order in which pools were made would let a run of the
+  // simulator depend on earlier runs.
   std::vector<BlockPool*> All() DEVRT_EXCLUDES(mutex_);
   // Live blocks of all pools.
   int64_t CountLive() DEVRT_EXCLUDES(mutex_);

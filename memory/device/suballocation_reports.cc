@@ -4,11 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 #include "memory/device/block_pool.h"
 #include "runtime/common/text.h"
+#include "runtime/registry/race_detector.h"
 #include "streams/objects/stream_record.h"
 
 namespace devrt::internal {
@@ -16,7 +19,8 @@ namespace devrt::internal {
 SuballocationReports::SuballocationReports(DeviceRecord* device)
     : device_(device),
       extension_(FindExtension<devrt_suballocation_v0>(
-          device, DEVRT_SUBALLOCATION_EXTENSION)) {}
+          device, DEVRT_SUBALLOCATION_EXTENSION)),
+      race_(ToExtensionOf<devrt_race_v0>(FindRaceDetector(device->backend))) {}
 
 void SuballocationReports::Carve(void* pointer, uint64_t bytes) const {
   if (!wanted()) return;
@@ -54,6 +58,30 @@ void SuballocationReports::ReportTakeBack(BlockPool* pool,
   LogError(
       extension_.table->take_back(extension_.self, handle, block->address()),
       "take_back");
+}
+
+void SuballocationReports::ReportFreed(BlockPool* pool, const Block* block,
+                                       const StreamUses& uses) const {
+  if (!DEVRT_HAS_FIELD(race_.table, devrt_race_v0, block_freed)) return;
+  const std::optional<StreamRef> home = pool->stream();
+  if (!home.has_value() || !IsOpen(device_)) return;
+  std::vector<NativeHandle*> borrowed;
+  const absl::Cleanup give_back = [&borrowed] {
+    for (NativeHandle* const native : borrowed) native->Return();
+  };
+  std::vector<devrt_stream> users;
+  for (const StreamUse& use : uses) {
+    NativeHandle* const native = &use.timeline->native();
+    // The use of a stream that cannot be named here is judged by take_back.
+    if (!native->IsValidOnThisThread()) return;
+    const devrt_stream handle = native->Borrow();
+    if (handle == nullptr) return;
+    borrowed.push_back(native);
+    users.push_back(handle);
+  }
+  race_.table->block_freed(
+      race_.self, home->record()->handle.load(std::memory_order_acquire),
+      block->address(), users.data(), static_cast<uint32_t>(users.size()));
 }
 
 void SuballocationReports::LogError(devrt_status error,

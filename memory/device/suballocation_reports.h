@@ -16,9 +16,11 @@
 #include <cstdint>
 
 #include "absl/base/optimization.h"
+#include "devrt/backends/abi/devrt_race.h"
 #include "devrt/backends/abi/devrt_suballocation.h"
 #include "devrt/memory/memory_request.h"
 #include "memory/device/block.h"
+#include "memory/device/block_uses.h"
 #include "runtime/registry/records.h"
 #include "streams/common/extension.h"
 
@@ -45,13 +47,25 @@ class SuballocationReports {
     if (ABSL_PREDICT_FALSE(wanted())) ReportTakeBack(pool, block);
   }
 
+  // Reports that the program has freed the block, which is free again behind
+  // these uses as well.
+  void Freed(BlockPool* pool, const Block* block,
+             const StreamUses& uses) const {
+    if (ABSL_PREDICT_FALSE(race_.table != nullptr)) {
+      ReportFreed(pool, block, uses);
+    }
+  }
+
  private:
+  void ReportFreed(BlockPool* pool, const Block* block,
+                   const StreamUses& uses) const;
   void ReportHandOut(const MemoryRequest& request, void* pointer) const;
   void ReportTakeBack(BlockPool* pool, const Block* block) const;
   void LogError(devrt_status error, const char* call) const;
 
   DeviceRecord* const device_;
   const ExtensionOf<devrt_suballocation_v0> extension_;
+  const ExtensionOf<devrt_race_v0> race_;
 };
 
 }  // namespace devrt::internal

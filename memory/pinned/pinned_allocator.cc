@@ -18,6 +18,7 @@
 #include "runtime/plugins/host_table.h"
 #include "runtime/raw_memory/blocks.h"
 #include "runtime/raw_memory/out_of_memory.h"
+#include "streams/objects/device_streams.h"
 
 namespace devrt::internal {
 namespace {
@@ -55,7 +56,13 @@ constexpr PinnedHooks kHooks = {&FindLivePinned, &FindFreedPinned,
 }  // namespace
 
 PinnedAllocator::PinnedAllocator(BackendRecord* backend)
-    : backend_(backend), page_(PageSize()), records_(this), pending_(&Settle) {}
+    : backend_(backend), page_(PageSize()), records_(this), pending_(&Settle) {
+  const auto& race = DeviceStreams::Of(backend->devices[0])->race;
+  if (race.table != nullptr &&
+      DEVRT_HAS_FIELD(race.table, devrt_race_v0, pinned_take_back)) {
+    race_ = race;
+  }
+}
 
 void PinnedAllocator::AddClassToLedger(PinnedClass* c) {
   MutexLock lock(&mutex_);
@@ -155,7 +162,19 @@ absl::StatusOr<void*> PinnedAllocator::Allocate(DeviceRecord* device,
   if (ABSL_PREDICT_FALSE(block == nullptr)) {
     DEVRT_ASSIGN_OR_RETURN(block, Recover(r));
   }
-  return block->base.load(std::memory_order_relaxed);
+  void* const base = block->base.load(std::memory_order_relaxed);
+  if (ABSL_PREDICT_FALSE(race_.table != nullptr)) TellHandOut(r, base);
+  return base;
+}
+
+void PinnedAllocator::TellHandOut(const Request& r, void* base) const {
+  const CallSiteScope site(r.site);
+  race_.table->pinned_hand_out(race_.self, r.device->ordinal, base, r.bytes);
+}
+
+void PinnedAllocator::TellTakeBack(void* base, CallSite called) const {
+  const CallSiteScope site(called);
+  race_.table->pinned_take_back(race_.self, base);
 }
 
 absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
@@ -210,13 +229,16 @@ inline PinnedAllocator::Return PinnedAllocator::ReturnToClass(
 
 bool PinnedAllocator::FreePlainly(void* pointer, CallSite site) {
   PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
-  return block != nullptr &&
+  return block != nullptr && block->allocator->race_.table == nullptr &&
          ReturnToClass(block, pointer, site, true) == Return::kDone;
 }
 
 absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
   PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
   if (ABSL_PREDICT_TRUE(block != nullptr)) {
+    if (ABSL_PREDICT_FALSE(block->allocator->race_.table != nullptr)) {
+      block->allocator->TellTakeBack(pointer, site);
+    }
     const Return done = ReturnToClass(block, pointer, site, false);
     if (done == Return::kUses) block->allocator->CloseUses(block);
     if (ABSL_PREDICT_TRUE(done != Return::kNotLive)) return absl::OkStatus();

@@ -43,6 +43,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_race.h"
 #include "devrt/memory/memory_statistics.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/common/ledger.h"
@@ -52,6 +53,7 @@
 #include "memory/pinned/pinned_records.h"
 #include "memory/pinned/pinned_source.h"
 #include "runtime/registry/records.h"
+#include "streams/common/extension.h"
 
 namespace devrt::internal {
 
@@ -133,6 +135,10 @@ class PinnedAllocator {
   PinnedRecords records_;
   PinnedSource source_;
   PendingFrees pending_;
+  // A race detector, if there is one, is told of blocks.
+  void TellHandOut(const Request& r, void* base) const;
+  void TellTakeBack(void* base, CallSite called) const;
+  ExtensionOf<devrt_race_v0> race_;
   bool background_ = false;  // set before the allocator is published
   Mutex mutex_;              // guards PinnedClass::is_counted
 };

@@ -102,6 +102,7 @@ absl::Status PinnedSource::Free(DeviceRecord* device, uint64_t size,
         registered ? device->ops->host_unregister(device->self, native.base)
                    : device->ops->host_dealloc(device->self, native.base, size);
     status = FromPlugin(device, error, "pinned free");
+    if (IsOfEarlierWork(status)) status = absl::OkStatus();
     if (status.ok() && registered) UnmapPages(native.base, size);
   }
   if (!status.ok() && IsOpen(device)) return status;

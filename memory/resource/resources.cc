@@ -70,6 +70,16 @@ bool IsAlive(StreamRef stream) {
   return internal::CheckStream(stream, "Deallocate").ok();
 }
 
+// Returns nullopt if the block is not in the table.
+std::optional<AllocationRange> RemoveFromTable(const MemoryReturn& r) {
+  auto range = internal::AllocationTable::Get().Find(r.pointer);
+  if (range.has_value() && range->base == r.pointer &&
+      internal::AllocationTable::Get().Remove(*range, r.site)) {
+    return range;
+  }
+  return std::nullopt;
+}
+
 // ---- Raw --------------------------------------------------------------------
 
 class Raw final : public MemoryResource {
@@ -101,7 +111,13 @@ class Raw final : public MemoryResource {
         stream.device().Synchronize(r.site).IgnoreError();
       }
     }
-    return devrt::Free(device(), r.pointer, r.site);
+    const absl::Status status = devrt::Free(device(), r.pointer, r.site);
+    // The entry in BlockOwners is gone, so nobody can free the block again.  A
+    // block whose free the backend refused does not make Shutdown fail.
+    if (!status.ok() && RemoveFromTable(r).has_value()) {
+      device().record()->live_allocations.fetch_sub(1);
+    }
+    return status;
   }
   absl::Status DoRecordUse(const void* pointer, StreamRef stream,
                            CallSite) override {
@@ -165,6 +181,7 @@ class Driver final : public MemoryResource {
   // even if the free fails, and does not make Shutdown fail.
   absl::Status DoDeallocate(const MemoryReturn& r) override {
     const StreamRef stream = OrderForFree(r);
+    // The table has the blocks as cached, so that a raw free cannot free them.
     const std::optional<AllocationRange> range = RemoveFromTable(r);
     if (!range.has_value()) {
       return absl::InternalError(absl::StrCat(
@@ -193,16 +210,6 @@ class Driver final : public MemoryResource {
                            CallSite) override {
     uses_.Add(this, pointer, stream);
     return absl::OkStatus();
-  }
-
-  // The table has the blocks as cached, so that a raw free cannot free them.
-  static std::optional<AllocationRange> RemoveFromTable(const MemoryReturn& r) {
-    auto range = internal::AllocationTable::Get().Find(r.pointer);
-    if (range.has_value() && range->base == r.pointer &&
-        internal::AllocationTable::Get().Remove(*range, r.site)) {
-      return range;
-    }
-    return std::nullopt;
   }
 
   // Returns a stream behind which all uses are ordered.  The host waits only if

@@ -207,6 +207,7 @@ __all__ = [
     "use_on_host",
     "validate",
     "where",
+    "with_accesses",
     "zeros",
     "zeros_like",
 ]

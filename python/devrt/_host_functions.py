@@ -61,7 +61,7 @@ def launch_host_func(
 
     _host_thread.count(1)
     try:
-        stream._launch_host_call(call)
+        stream._launch_host_call(call, getattr(function, "_devrt_ranges", []))
     except BaseException:
         _host_thread.count(-1)
         raise

@@ -15,9 +15,12 @@ devrt.simulator.Simulator(name) controls another simulator.
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
-from ._core import Simulator, Stream
+from . import _host_thread
+from ._core import Simulator, Stream, _take_part
 
 __all__ = [
     "Simulator",
@@ -25,7 +28,9 @@ __all__ = [
     "deadlock_report",
     "enable_timeline",
     "inject_fault",
+    "next_op",
     "now",
+    "outcome",
     "peek",
     "poke",
     "replay",
@@ -38,6 +43,31 @@ __all__ = [
     "trace_hash",
     "yield_",
 ]
+
+
+_has_turns = False
+
+
+def _let_threads_begin_in_turn() -> None:
+    """Makes threads of `threading` wait for their turn before they run, from now on.
+
+    The hook for profilers is the only one that a thread calls first.  It leaves the
+    place to the hook that was there.
+    """
+    global _has_turns
+    if _has_turns:
+        return
+    _has_turns = True
+    before = getattr(threading, "_profile_hook", None)
+
+    def begin(frame: Any, event: str, argument: Any) -> None:
+        sys.setprofile(before)
+        if threading.current_thread() is not _host_thread._thread:
+            _take_part()
+        if before is not None:
+            before(frame, event, argument)
+
+    threading.setprofile(begin)
 
 
 def _config_text(config: Union[str, Dict[str, Any]]) -> str:
@@ -60,6 +90,7 @@ def reset(config: Union[str, Dict[str, Any]] = "", **settings: Any) -> None:
     Raises Error while streams, events or memory are alive, and if the number of devices
     would change.  Raises InvalidArgumentError for a wrong setting.
     """
+    _let_threads_begin_in_turn()
     parts = [_config_text(config), _config_text(settings)]
     Simulator().reset(",".join(part for part in parts if part))
 
@@ -85,6 +116,25 @@ def trace_hash() -> Tuple[int, int]:
     return Simulator().trace_hash()
 
 
+def next_op() -> Tuple[int, int]:
+    """Returns (thread, index), the name of the calling thread's next operation.
+
+    Kernels, copies, fills, host functions and stream-ordered allocations and frees
+    count, from 0 at the reset.  So the name stays in every schedule, and
+    strategy="directed" takes it as "thread.index" in hold and until.
+    """
+    return Simulator().next_op()
+
+
+def outcome() -> int:
+    """Returns a hash of what the run has made: host memory, device memory, faults.
+
+    Two runs of a program without races have one outcome, whatever their schedules.
+    Needs the setting outcome="on", and all work complete.
+    """
+    return Simulator().outcome()
+
+
 def token() -> str:
     """Returns text with which replay() repeats this run."""
     return Simulator().token()
@@ -92,6 +142,7 @@ def token() -> str:
 
 def replay(token: str) -> None:
     """Resets the machine, then follows the decisions of a token."""
+    _let_threads_begin_in_turn()
     Simulator().replay(token)
 
 
@@ -198,7 +249,13 @@ def inject_fault(
 
 
 def stats() -> Dict[str, int]:
-    """Returns counts of what is alive and of what was done."""
+    """Returns counts of what is alive and of what was done.
+
+    "uncontrolled" is how often real time decided what moved next, because a thread
+    slept or computed for long, or a host function was blocked where devrt cannot see
+    it.  Then a replay may differ.
+    "faults_fired" is how often rules of the key `faults` have hit since the last reset.
+    """
     return Simulator().stats()
 
 

@@ -28,9 +28,11 @@ namespace devrt::python {
 namespace nb = nanobind;
 
 void BindBackends(nb::module_& module);
+void BindCollectives(nb::module_& module);
 void BindCudaCodes(nb::module_& module);
 void BindInterop(nb::module_& module);
 void BindMemory(nb::module_& module);
+void BindExploration(nb::module_& module);
 void BindHostMemory(nb::module_& module);
 void BindPool(nb::module_& module);
 void BindProbe(nb::module_& module);

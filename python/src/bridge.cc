@@ -34,7 +34,7 @@ absl::StatusOr<std::shared_ptr<Stream>> BridgeStream(Device device) {
   for (const Bridge& known : bridges->all) {
     if (known.device == device) return known.stream;
   }
-  DEVRT_ASSIGN_OR_RETURN(Stream made, Stream::Create(device));
+  DEVRT_ASSIGN_OR_RETURN(Stream made, Stream::Create(device, {}, CallSite{}));
   bridges->all.push_back({device, std::make_shared<Stream>(std::move(made))});
   return bridges->all.back().stream;
 }

@@ -31,6 +31,9 @@ class SiteHere {
   SiteHere() {
     if (__builtin_expect(g_site_readers != 0, 0)) Find();
   }
+  // Finds the line also without a reader: for calls that are always recorded.
+  struct Always {};
+  explicit SiteHere(Always) { Find(); }
   SiteHere(const SiteHere&) = delete;
   SiteHere& operator=(const SiteHere&) = delete;
   ~SiteHere() {

@@ -102,8 +102,9 @@ void Dealloc(PyObject* self) {
 // Gives the object an event of `device`.  Returns false with an exception set.
 bool Bind(EventObject* object, DeviceObject* device) {
   const EventOptions options = object->options;
+  const SiteHere site;
   auto made =
-      WithoutLock([&] { return Event::Create(device->device, options); });
+      WithoutLock([&] { return Event::Create(device->device, options, site); });
   if (!made.ok()) {
     Raise(made.status());
     return false;
@@ -128,7 +129,7 @@ bool RecordFirst(EventObject* object, StreamObject* stream) {
   const StreamRef on = stream->ref;
   const SiteHere site;
   auto made = WithoutLock([&]() -> absl::StatusOr<Event> {
-    absl::StatusOr<Event> event = Event::Create(device->device, options);
+    absl::StatusOr<Event> event = Event::Create(device->device, options, site);
     if (!event.ok()) return event;
     const absl::Status recorded = event->ref().Record(on, site);
     if (recorded.ok()) return event;

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "devrt/streams/host_func.h"
+#include "devrt/streams/sync.h"
+#include "devrt/streams/validate.h"
+#include "python/src/arguments.h"
 #include "python/src/call_site.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
@@ -36,6 +39,8 @@ Calls* TheCalls() {
 struct HostCall {
   PyObject* callable;  // null: the serving thread has it
   StreamRef stream;
+  std::vector<Access> accesses;  // that the callable declares
+  CallSite site;                 // of the launch
 };
 
 // Guarded by the GIL.
@@ -50,6 +55,7 @@ constexpr auto kSlice = std::chrono::milliseconds(50);
 // Runs on a thread of the backend, without Python (E23).
 void Announce(uint64_t number, absl::Status status) {
   Calls* calls = TheCalls();
+  sync::Release(calls);  // for a race detector
   {
     const std::lock_guard<std::mutex> lock(calls->mutex);
     calls->due.emplace_back(number, std::move(status));
@@ -75,16 +81,44 @@ uint64_t CountEnds() {
   return calls->ends;
 }
 
+// Returns false with an exception set.
+bool ToAccesses(PyObject* ranges, std::vector<Access>* accesses) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(ranges); ++i) {
+    PyObject *ptr, *bytes, *mode;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(ranges, i), "OOO", &ptr, &bytes,
+                          &mode)) {
+      return false;
+    }
+    Access access = {};
+    uint64_t bits = 0;
+    if (!ToAddress(ptr, "address", &access.ptr) ||
+        !ToBytes(bytes, "bytes", &access.size) ||
+        !ToCount(mode, "mode", &bits)) {
+      return false;
+    }
+    access.mode = static_cast<uint32_t>(bits);
+    accesses->push_back(access);
+  }
+  return true;
+}
+
 }  // namespace
 
-PyObject* LaunchHostCall(PyObject* self, PyObject* callable) {
+PyObject* LaunchHostCall(PyObject* self, PyObject* args) {
+  PyObject *callable, *ranges;
+  std::vector<Access> accesses;
+  if (!PyArg_ParseTuple(args, "OO!:_launch_host_call", &callable, &PyList_Type,
+                        &ranges) ||
+      !ToAccesses(ranges, &accesses)) {
+    return nullptr;
+  }
   const StreamRef ref = AsStream(self)->ref;
   const uint64_t number = ++g_last_number;
-  g_calls->emplace(number, HostCall{NewRef(callable), ref});
   const SiteHere site;
+  g_calls->emplace(number, HostCall{NewRef(callable), ref, accesses, site});
   const absl::Status status = WithoutLock([&] {
     return LaunchHostFunc(
-        ref,
+        ref, accesses,
         [number](absl::Status earlier) {
           Announce(number, std::move(earlier));
         },
@@ -107,8 +141,18 @@ PyObject* NextHostCall(PyObject*, PyObject*) {
     calls->arrived.wait(lock, [&] { return !calls->due.empty(); });
     std::pair<uint64_t, absl::Status> first = std::move(calls->due.front());
     calls->due.pop_front();
+    sync::Acquire(calls);
     return first;
   });
+  // Later work of the stream does not wait for the callable, so what was
+  // enqueued meanwhile may use the same memory.
+  HostCall& call = g_calls->at(number);
+  if (status.ok() && !call.accesses.empty()) {
+    status =
+        WithoutLock([accesses = std::move(call.accesses), site = call.site] {
+          return validate::UseOnHost(accesses, site);
+        });
+  }
   PyObject* error = status.ok() ? NewRef(Py_None) : MakeException(status);
   if (error == nullptr) error = TakeRaised().Release();
   g_served = number;

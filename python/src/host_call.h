@@ -19,9 +19,10 @@
 
 namespace devrt::python {
 
-// Stream._launch_host_call(callable): NextHostCall returns `callable`, with
-// the status of the stream's earlier work, when the stream gets there.
-PyObject* LaunchHostCall(PyObject* self, PyObject* callable);
+// Stream._launch_host_call(callable, ranges): NextHostCall returns `callable`,
+// with the status of the stream's earlier work, when the stream gets there.
+// `ranges` lists (address, bytes, DEVRT_ACCESS_*) that the callable uses.
+PyObject* LaunchHostCall(PyObject* self, PyObject* args);
 
 // _core._next_host_call(): waits for a call that is due, and returns (callable,
 // exception or None).  Asking again says that the last one has ended.

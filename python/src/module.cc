@@ -13,18 +13,33 @@
 #include <utility>
 
 #include "devrt/arrays/exchange.h"
+#include "devrt/runtime/turns.h"
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/contexts.h"
 #include "python/src/dlpack.h"
 #include "python/src/errors.h"
 #include "python/src/event.h"
+#include "python/src/gil.h"
 #include "python/src/helpers.h"
 #include "python/src/host_call.h"
 #include "python/src/plain_functions.h"
 
 namespace devrt::python {
 namespace {
+
+// A thread waits for its first turn in a simulator where it takes the first
+// lock of devrt, which may be in a call that keeps the interpreter's lock.
+void WaitWithoutLock(void (*wait)(void* arg), void* arg) {
+  if (Py_IsInitialized() == 0 || PyGILState_GetThisThreadState() == nullptr ||
+      PyGILState_Check() == 0) {
+    wait(arg);
+    return;
+  }
+  PyThreadState* const state = PyEval_SaveThread();
+  wait(arg);
+  TakeLock(state);
+}
 
 PyMethodDef g_functions[] = {
     {"_set_helpers", SetHelpers, METH_VARARGS, nullptr},
@@ -72,6 +87,7 @@ void CheckSettings() {
 }  // namespace devrt::python
 
 NB_MODULE(_core, m) {
+  devrt::internal::g_around_wait.store(&devrt::python::WaitWithoutLock);
   using namespace devrt::python;  // NOLINT: the whole file is about it
   RefuseOtherInterpreters();
   RefuseWithoutGil();
@@ -88,7 +104,9 @@ NB_MODULE(_core, m) {
     ThrowPythonError();
   }
   BindBackends(m);
+  BindCollectives(m);
   BindCudaCodes(m);
+  BindExploration(m);
   BindHostMemory(m);
   BindInterop(m);
   BindMemory(m);

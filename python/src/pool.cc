@@ -4,6 +4,7 @@
 
 #include "devrt/streams/stream_pool.h"
 #include "python/src/bindings.h"
+#include "python/src/call_site.h"
 #include "python/src/public_class.h"
 
 namespace devrt::python {
@@ -30,8 +31,9 @@ class Pool {
                                        ", expected 1 to 65536 streams"));
     }
     const Device of = device_->device;
+    const SiteHere site;
     auto made = Check(WithoutLock([&] {
-      return StreamPool::Create(of, static_cast<size_t>(count), options);
+      return StreamPool::Create(of, static_cast<size_t>(count), options, site);
     }));
     pool_ = std::make_shared<StreamPool>(std::move(made));
   }

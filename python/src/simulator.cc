@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "devrt/runtime/status.h"
+#include "devrt/runtime/turns.h"
 #include "python/src/bindings.h"
 #include "python/src/bridge.h"
 #include "python/src/call_site.h"
@@ -38,6 +39,8 @@ const char* EngineName(SimulatedOp::Engine engine) {
       return "p2p";
     case SimulatedOp::Engine::kHost:
       return "host";
+    case SimulatedOp::Engine::kCollective:
+      return "collective";
   }
   return "unknown";
 }
@@ -60,6 +63,8 @@ const char* KindName(SimulatedOp::Kind kind) {
       return "alloc";
     case SimulatedOp::Kind::kFree:
       return "free";
+    case SimulatedOp::Kind::kCollective:
+      return "collective";
   }
   return "unknown";
 }
@@ -89,6 +94,7 @@ nb::dict ToDict(const SimulatedOp& op) {
   dict["engine"] = EngineName(op.engine);
   dict["state"] = StateName(op.state);
   dict["thread"] = op.thread;
+  dict["index"] = op.index ? nb::cast(*op.index) : nb::none();
   dict["bytes"] = op.bytes;
   dict["submit_ns"] = op.submit_ns;
   dict["begin_ns"] = op.begin_ns;
@@ -147,6 +153,8 @@ nb::dict ToDict(const SimulatorStats& stats) {
   dict["created_events"] = stats.created_events;
   dict["host_funcs_run"] = stats.host_funcs_run;
   dict["kernels_run"] = stats.kernels_run;
+  dict["uncontrolled"] = stats.uncontrolled;
+  dict["faults_fired"] = stats.faults_fired;
   return dict;
 }
 
@@ -173,6 +181,13 @@ class SimulatorObject {
   std::pair<uint64_t, uint64_t> TraceHash() {
     const auto trace = Check(WithoutLock([&] { return sim_.TraceHash(); }));
     return {trace.hash, trace.steps};
+  }
+  std::pair<uint32_t, uint64_t> NextOp() {
+    const auto next = Check(WithoutLock([&] { return sim_.NextOp(); }));
+    return {next.thread, next.index};
+  }
+  uint64_t Outcome() {
+    return Check(WithoutLock([&] { return sim_.Outcome(); }));
   }
   nb::object Token() {
     return ToText(Check(WithoutLock([&] { return sim_.Token(); })));
@@ -332,6 +347,10 @@ void BindSchedule(nb::class_<S>& simulator) {
       .def("yield_", &S::Yield, "Lets other threads and the device run.")
       .def("trace_hash", &S::TraceHash,
            "Returns (hash, steps) of everything that happened.")
+      .def("next_op", &S::NextOp,
+           "Returns (thread, index) of this thread's next operation.")
+      .def("outcome", &S::Outcome,
+           "Returns a hash of what the run has made, whatever its schedule.")
       .def("token", &S::Token,
            "Returns text with which replay() repeats this run.")
       .def("replay", &S::Replay, nb::arg("token"),
@@ -385,6 +404,7 @@ void BindFaultsAndMemory(nb::class_<S>& simulator) {
 }  // namespace
 
 void BindSimulator(nb::module_& module) {
+  module.def("_take_part", [] { WithoutLock([] { internal::TakePart(); }); });
   module.def("_is_virtual", &IsVirtualDevice, nb::arg("device"));
   nb::class_<S> simulator(
       module, "Simulator",

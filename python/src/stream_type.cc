@@ -93,8 +93,9 @@ PyObject* Rebuild(PyTypeObject* type, PyObject* const* values) {
 
 PyObject* Create(PyTypeObject* type, DeviceObject* device,
                  const StreamOptions& options) {
-  auto made =
-      WithoutLock([&] { return Stream::Create(device->device, options); });
+  const SiteHere site;
+  auto made = WithoutLock(
+      [&] { return Stream::Create(device->device, options, site); });
   if (!made.ok()) return Raise(made.status());
   const StreamRef ref = made->ref();
   auto handle = std::make_shared<StreamHandle>();
@@ -345,8 +346,8 @@ PyMethodDef g_methods[] = {
      "record_event($self, /, event=None)\n"
      "--\n\n"
      "As record()."},
-    {"_launch_host_call", LaunchHostCall, METH_O,
-     "_launch_host_call($self, callable, /)\n--\n\nSee host_call.h."},
+    {"_launch_host_call", LaunchHostCall, METH_VARARGS,
+     "_launch_host_call($self, callable, ranges, /)\n--\n\nSee host_call.h."},
     {"launch_host_func", AsMethod(LaunchHostFunction),
      METH_VARARGS | METH_KEYWORDS,
      "launch_host_func($self, function, /, *args, **kwargs)\n"

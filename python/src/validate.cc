@@ -4,11 +4,14 @@
 
 #include "devrt/streams/validate.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "devrt/streams/sync.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
+#include "tools/timeline/finding_picture.h"
 
 namespace devrt::python {
 namespace {
@@ -47,6 +50,22 @@ void AnnotateOrderOf(nb::object earlier, nb::object later) {
   Check(WithoutLock([&] { return validate::AnnotateOrder(from, to, site); }));
 }
 
+// `json`: of a finding.  None for one that has no picture.
+nb::object FindingSvg(const std::string& json) {
+  const tools::CheckedRun run = tools::ReadFindings(json);
+  if (run.findings.size() != 1) {
+    throw nb::value_error("expected the JSON of one finding");
+  }
+  if (!run.findings[0].IsOfPair()) return nb::none();
+  return ToText(SvgTimeline(tools::FindingPicture(run.findings[0])));
+}
+
+// The threads of Python (devrt/_host_order.py).  The lock of the detector is
+// never held while a thread waits for the interpreter's lock.
+const void* ObjectOf(uint64_t number) {
+  return reinterpret_cast<const void*>(number);
+}
+
 class FindingScope {
  public:
   // (id, kind, text, json) for each finding.
@@ -75,6 +94,22 @@ void BindValidate(nb::module_& module) {
              nb::arg("ranges"), nb::arg("name"));
   module.def("_annotate_order", &AnnotateOrderOf, nb::arg("earlier"),
              nb::arg("later"));
+  module.def("_finding_svg", &FindingSvg, nb::arg("json"));
+  module.def(
+      "_sync_release", [](uint64_t number) { sync::Release(ObjectOf(number)); },
+      nb::arg("number"));
+  module.def(
+      "_sync_acquire", [](uint64_t number) { sync::Acquire(ObjectOf(number)); },
+      nb::arg("number"));
+  module.def("_has_exact_host_order",
+             [] { return sync::GetHostOrder() == sync::HostOrder::kExact; });
+  module.def(
+      "_set_exact_host_order",
+      [](bool is_exact) {
+        Check(sync::SetHostOrder(is_exact ? sync::HostOrder::kExact
+                                          : sync::HostOrder::kObserved));
+      },
+      nb::arg("is_exact"));
   nb::class_<FindingScope>(module, "_FindingScope")
       .def(nb::init<>())
       .def("findings", &FindingScope::Findings);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "devrt/streams/host_func.h"
+#include "devrt/streams/sync.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
 #include "python/src/public_class.h"
@@ -34,9 +35,11 @@ struct Shared {
   Shared& operator=(const Shared&) = delete;
   ~Shared() {
     if (descriptor >= 0) close(descriptor);
+    sync::Forget(this);
   }
 
   void Note(uint64_t number, absl::Status status) {
+    sync::Release(this);  // for a race detector
     {
       const std::lock_guard<std::mutex> lock(mutex);
       due.emplace_back(number, std::move(status));
@@ -84,6 +87,7 @@ class Wakeups {
       const std::lock_guard<std::mutex> lock(shared_->mutex);
       due.swap(shared_->due);
     }
+    sync::Acquire(shared_.get());
     nb::list list;
     for (const auto& [number, status] : due) {
       nb::object error = nb::none();

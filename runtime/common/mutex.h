@@ -10,6 +10,8 @@
 
 #include <mutex>
 
+#include "devrt/runtime/turns.h"
+
 #if defined(__clang__)
 #define DEVRT_THREAD_ANNOTATION_(x) __attribute__((x))
 #else
@@ -23,7 +25,14 @@ namespace devrt {
 
 class DEVRT_THREAD_ANNOTATION_(capability("mutex")) Mutex {
  public:
-  void Lock() DEVRT_THREAD_ANNOTATION_(acquire_capability()) { m_.lock(); }
+  void Lock() DEVRT_THREAD_ANNOTATION_(acquire_capability()) {
+    internal::TakePart();
+    m_.lock();
+  }
+  // Lock, for a thread that takes no part in the schedule of a simulator: fork.
+  void LockOutOfTurn() DEVRT_THREAD_ANNOTATION_(acquire_capability()) {
+    m_.lock();
+  }
   bool TryLock() DEVRT_THREAD_ANNOTATION_(try_acquire_capability(true)) {
     return m_.try_lock();
   }

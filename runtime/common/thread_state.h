@@ -31,6 +31,7 @@ struct ThreadState {
   StreamSlot* slots;
   uint32_t slot_count;
   bool in_host_function;
+  bool asks_for_devrt;  // OwnQuery
   // What devrt_host_v0::call_site answers to the plugin.
   devrt_call_site_v0 site;
 };
@@ -56,6 +57,16 @@ class CallSiteScope {
   ~CallSiteScope() { SetCallSite({}); }
   CallSiteScope(const CallSiteScope&) = delete;
   CallSiteScope& operator=(const CallSiteScope&) = delete;
+};
+
+// Surrounds a query that devrt makes for itself, and whose answer the program
+// does not get (devrt_own_query.h).
+class OwnQuery {
+ public:
+  OwnQuery() { t_state.asks_for_devrt = true; }
+  ~OwnQuery() { t_state.asks_for_devrt = false; }
+  OwnQuery(const OwnQuery&) = delete;
+  OwnQuery& operator=(const OwnQuery&) = delete;
 };
 
 // ---- Host functions ---------------------------------------------------------

@@ -137,4 +137,10 @@ absl::StatusOr<void*> LoadPluginFile(const PluginFile& file) {
   return Load(file, RTLD_NOW);
 }
 
+absl::StatusOr<void*> LoadLibraryFile(const std::string& path) {
+  const PluginFile file = OpenLibraryFile(path, Purpose::kLoad);
+  DEVRT_RETURN_IF_ERROR(file.status());
+  return LoadPluginFile(file);
+}
+
 }  // namespace devrt::internal

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "devrt/runtime/export.h"
 #include "runtime/loader/plugin_file.h"
 
 namespace devrt::internal {
@@ -22,6 +23,13 @@ namespace devrt::internal {
 //   UNAVAILABLE          a library that `file` needs is not installed
 //   otherwise            an error of a library in the bundle
 absl::StatusOr<void*> LoadPluginFile(const PluginFile& file);
+
+// Loads a library of a vendor that the user named by its absolute path, with
+// the checks of OpenLibraryFile.  Returns dlopen's handle; the library is never
+// unloaded.
+//   INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED   the file, or its path
+//   otherwise                                        as LoadPluginFile
+DEVRT_EXPORT absl::StatusOr<void*> LoadLibraryFile(const std::string& path);
 
 // For tests: called with the real path between inspection and loading.
 using BeforeLoadHook = void (*)(const std::string& path);

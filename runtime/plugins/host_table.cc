@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "devrt/backends/abi/devrt_own_query.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/thread_state.h"
@@ -108,11 +109,15 @@ uint64_t HostStreamNumber(void*, devrt_stream stream) {
 constexpr devrt_stream_number_v0 kStreamNumber = {
     sizeof(devrt_stream_number_v0), 0, &HostStreamNumber};
 
+uint32_t HostIsOwnQuery(void*) { return t_state.asks_for_devrt ? 1 : 0; }
+
+constexpr devrt_own_query_v0 kOwnQuery = {sizeof(devrt_own_query_v0), 0,
+                                          &HostIsOwnQuery};
+
 const void* HostGetExtension(void*, const char* name) {
-  if (name == nullptr ||
-      std::strcmp(name, DEVRT_STREAM_NUMBER_EXTENSION) != 0) {
-    return nullptr;
-  }
+  if (name == nullptr) return nullptr;
+  if (std::strcmp(name, DEVRT_OWN_QUERY_EXTENSION) == 0) return &kOwnQuery;
+  if (std::strcmp(name, DEVRT_STREAM_NUMBER_EXTENSION) != 0) return nullptr;
   g_stream_numbers_wanted.store(true, std::memory_order_relaxed);
   return &kStreamNumber;
 }

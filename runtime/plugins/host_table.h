@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/runtime/export.h"
 #include "devrt/runtime/status.h"
 
 // The object behind devrt_status.
@@ -29,8 +30,9 @@ struct devrt_error {
 
 namespace devrt::internal {
 
-// The table for plugins.  Valid until the end of the process.
-const devrt_host_v0* HostTable();
+// The table for plugins, and for tables that a library above makes.  Valid
+// until the end of the process.
+DEVRT_EXPORT const devrt_host_v0* HostTable();
 
 // Never fails: without memory, returns a static error with that code.
 devrt_status MakeError(devrt_code code, int64_t native_code, const char* text,

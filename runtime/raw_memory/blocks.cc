@@ -110,17 +110,21 @@ absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
       DescribePointer(pointer)));
 }
 
+bool IsOfEarlierWork(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  return info.has_value() && (info->sticky || info->async);
+}
+
 absl::Status SettleFree(const AllocationRange& range, devrt_status error,
                         const char* call) {
   const absl::Status status = FromPlugin(range.device, error, call);
   if (!status.ok()) {
-    const std::optional<ErrorInfo> info = GetErrorInfo(status);
-    const bool earlier = info.has_value() && (info->sticky || info->async);
-    if (!earlier && IsOpen(range.device)) {
+    if (!IsOfEarlierWork(status) && IsOpen(range.device)) {
       AllocationTable::Get().Restore(range);
       return status;
     }
     // A sticky error was logged when the device was closed.
+    const std::optional<ErrorInfo> info = GetErrorInfo(status);
     if (!info.has_value() || !info->sticky) {
       DEVRT_LOG(kWarning, std::string(ToStd(status.message())));
     }

@@ -51,6 +51,10 @@ absl::StatusOr<AllocationRange> ClaimBlock(const void* pointer,
                                            const DeviceRecord* device,
                                            const char* call, CallSite site);
 
+// True if a call reports what earlier work did: the call itself has had its
+// effect.
+bool IsOfEarlierWork(const absl::Status& status);
+
 // Handles `error` of a native free.  A free does not report errors of earlier
 // work (docs/reference/semantics.md 2.4).  If the free itself failed, the block
 // stays allocated.

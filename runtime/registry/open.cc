@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devrt/backends/abi/devrt_sim.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
+#include "devrt/runtime/turns.h"
 #include "runtime/common/text.h"
 #include "runtime/common/thread_end.h"
 #include "runtime/loader/library.h"
@@ -18,6 +20,7 @@
 #include "runtime/loader/plugin_file.h"
 #include "runtime/plugins/host_table.h"
 #include "runtime/plugins/table.h"
+#include "runtime/registry/call_faults.h"
 
 namespace devrt::internal {
 namespace {
@@ -77,6 +80,23 @@ absl::Status AttachLayers(const std::vector<const Layer*>& layers,
   backend->capabilities = chain.capabilities();
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AttachTurns(const BackendRecord& backend) {
+  const Extension found = backend.chain->FindExtension(DEVRT_SIM_EXTENSION);
+  const auto* const table = static_cast<const devrt_sim_v1*>(found.table);
+  if (table == nullptr || backend.devices.empty() ||
+      !DEVRT_HAS_FIELD(table, devrt_sim_v1, await_change)) {
+    return;
+  }
+  static Turns turns;  // there is one simulator
+  if (g_had_turns.exchange(true)) return;
+  turns = {table, found.self, backend.devices[0]};
+  g_turns.store(&turns, std::memory_order_release);
+}
+
+namespace {
 
 void AddDevices(BackendRecord* backend, uint32_t count, uint32_t first_index) {
   for (uint32_t i = 0; i < count; ++i) {
@@ -163,6 +183,11 @@ absl::StatusOr<BackendRecord*> OpenPlugin(
   absl::StatusOr<uint32_t> count = CountDevices(*backend);
   if (!count.ok()) return Close(*backend, count.status());
   DEVRT_RETURN_IF_ERROR(AttachLayers(layers, backend.get()));
+  absl::Status followed = FollowCallFaults(*backend);
+  if (!followed.ok()) {
+    backend->chain->Shutdown().IgnoreError();
+    return followed;
+  }
   AddDevices(backend.get(), *count, first_index);
   return backend.release();
 }

@@ -40,6 +40,12 @@ absl::StatusOr<BackendRecord*> OpenPlugin(
     devrt_plugin_open_fn_v0 open, const std::vector<const Layer*>& layers,
     uint32_t first_index);
 
+// Lets the backend schedule the threads of the program from now on, if it is a
+// simulator (devrt/runtime/turns.h).  Called at the first use of a stream of
+// the backend and at a reset.  A program that lists the devices of all backends
+// opens the simulator as well, and does not mean to be scheduled.
+void AttachTurns(const BackendRecord& backend);
+
 }  // namespace devrt::internal
 
 #endif  // DEVRT_RUNTIME_REGISTRY_OPEN_H_

@@ -142,7 +142,7 @@ class Registry::Lock {
 // consistent state.  A plugin that forks while it is opened holds the lock
 // already.  Clang's analysis cannot follow a lock across functions.
 void BeforeFork() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  if (!IsInside()) registry_mutex.Lock();
+  if (!IsInside()) registry_mutex.LockOutOfTurn();
 }
 
 void AfterFork() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {

@@ -5,10 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "devrt/backends/abi/devrt_race.h"
+#include "devrt/runtime/backend.h"
 #include "devrt/runtime/log.h"
 #include "runtime/common/text.h"
 #include "runtime/registry/memory_hooks.h"
 #include "runtime/registry/process_state.h"
+#include "runtime/registry/race_detector.h"
 
 namespace devrt::internal {
 namespace {
@@ -35,6 +38,12 @@ void SetClosed(const std::vector<DeviceRecord*>& devices, bool closed) {
     closed ? state->fetch_or(kShutDown) : state->fetch_and(~kShutDown);
   };
   set(&process_state);
+  static const Turns* before = nullptr;  // a refused shutdown goes back to it
+  if (closed) {
+    before = g_turns.exchange(nullptr);
+  } else {
+    g_turns.store(before);
+  }
   for (DeviceRecord* device : devices) set(&device->state);
 }
 
@@ -43,6 +52,19 @@ bool HasLostDevice(const BackendRecord& backend) {
                      [](const DeviceRecord* device) {
                        return (device->state.load() & kQuarantined) != 0;
                      });
+}
+
+// Tells a race detector, if there is one: it knows the lines.
+void ReportLeaks(absl::Span<BackendRecord* const> backends) {
+  for (BackendRecord* const backend : backends) {
+    const absl::StatusOr<Extension> race = FindRaceDetector(backend);
+    if (!race.ok()) continue;
+    const auto* const table = static_cast<const devrt_race_v0*>(race->table);
+    if (DEVRT_HAS_FIELD(table, devrt_race_v0, report_leaks)) {
+      table->report_leaks(race->self);
+    }
+    return;  // one detector serves all backends
+  }
 }
 
 }  // namespace
@@ -67,7 +89,10 @@ absl::Status CloseBackends(absl::Span<BackendRecord* const> backends) {
                    backend->devices.end());
   }
   absl::Status refused = CheckNothingAlive("Shutdown", devices);
-  if (!refused.ok()) return refused;
+  if (!refused.ok()) {
+    ReportLeaks(backends);
+    return refused;
+  }
   SetClosed(devices, true);
   // Checks again, because an object may have been made before the gate closed.
   refused = CheckNothingAlive("Shutdown", devices);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/runtime/simulator.h"
 
+#include <cstddef>
+#include <utility>
+
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
+#include "runtime/registry/call_faults.h"
+#include "runtime/registry/open.h"
 #include "runtime/registry/peer_table.h"
 #include "runtime/registry/process_state.h"
 #include "runtime/registry/records.h"
@@ -54,6 +59,7 @@ template <typename Function>
 absl::Status RestartSettled(Backend backend, const char* call,
                             Function restart) {
   const BackendRecord* record = BackendRecord::Of(backend);
+  internal::AttachTurns(*record);
   MutexLock lock(ResetMutex());
   DEVRT_RETURN_IF_ERROR(internal::CheckNothingAlive(call, record->devices));
   for (DeviceRecord* device : record->devices) {
@@ -78,7 +84,7 @@ absl::Status Restart(Backend backend, const char* call, Function restart) {
   internal::RunSettleHooks(record);
   DEVRT_RETURN_IF_ERROR(RestartSettled(backend, call, restart));
   internal::RunSettleHooks(record);
-  return absl::OkStatus();
+  return internal::RestartCallFaults(*record);
 }
 
 SimulatedOp ToOp(const devrt_sim_op_v1& op) {
@@ -102,9 +108,39 @@ SimulatedOp ToOp(const devrt_sim_op_v1& op) {
       op.host_stream != 0) {
     result.stream_id = op.host_stream - 1;
   }
+  if (DEVRT_HAS_FIELD(&op, devrt_sim_op_v1, op_index) &&
+      op.op_index != DEVRT_SIM_NO_INDEX) {
+    result.index = op.op_index;
+  }
   for (uint32_t i = 0; i < op.dep_count; ++i) {
     result.dependencies.emplace_back(op.dep_stream[i], op.dep_seq[i]);
   }
+  if (DEVRT_HAS_FIELD(&op, devrt_sim_op_v1, accesses)) {
+    result.submit_step = op.submit_step;
+    result.begin_step = op.begin_step;
+    result.end_step = op.end_step;
+    result.split = op.split != 0;
+    result.accesses.assign(op.accesses, op.accesses + op.access_count);
+  }
+  return result;
+}
+
+absl::Status OlderError(const char* what) {
+  return absl::UnimplementedError(
+      std::string("the simulator's plugin is older than devrt and does not ") +
+      what + ": rebuild the plugin");
+}
+
+SimulatedDecision ToDecision(const devrt_sim_decision_v1& made) {
+  SimulatedDecision result;
+  result.kind = static_cast<SimulatedDecision::Kind>(made.kind);
+  result.count = made.count;
+  result.choice = made.choice;
+  result.stream = made.stream;
+  result.seq = made.seq;
+  result.thread = made.thread;
+  result.file = made.file != nullptr ? made.file : "";
+  result.line = made.line;
   return result;
 }
 
@@ -116,9 +152,9 @@ absl::StatusOr<Simulator> Simulator::Get(std::string_view backend) {
 }
 
 absl::StatusOr<Simulator> Simulator::Get(Backend backend) {
-  DEVRT_ASSIGN_OR_RETURN(
-      const Extension found,
-      backend.GetExtension(DEVRT_SIM_EXTENSION, sizeof(devrt_sim_v1)));
+  DEVRT_ASSIGN_OR_RETURN(const Extension found,
+                         backend.GetExtension(DEVRT_SIM_EXTENSION,
+                                              offsetof(devrt_sim_v1, next_op)));
   if (backend.device_count() == 0) {
     return absl::UnavailableError("the simulator has no devices");
   }
@@ -164,16 +200,46 @@ absl::StatusOr<Simulator::Trace> Simulator::TraceHash() const {
 }
 
 absl::StatusOr<std::string> Simulator::Token() const {
-  return ReadText(backend_, "simulator token",
-                  [&](char* buffer, uint64_t capacity, uint64_t* size) {
-                    return table_->token(self_, buffer, capacity, size);
-                  });
+  DEVRT_ASSIGN_OR_RETURN(
+      std::string token,
+      ReadText(backend_, "simulator token",
+               [&](char* buffer, uint64_t capacity, uint64_t* size) {
+                 return table_->token(self_, buffer, capacity, size);
+               }));
+  return internal::WithCallFaults(*BackendRecord::Of(backend_),
+                                  std::move(token));
 }
 
 absl::Status Simulator::Replay(std::string_view token) const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  DEVRT_ASSIGN_OR_RETURN(
+      const std::string schedule,
+      internal::WithoutCallFaults(*BackendRecord::Of(backend_), token));
   return Restart(backend_, "simulator replay", [&] {
-    return table_->replay(self_, token.data(), token.size());
+    return table_->replay(self_, schedule.data(), schedule.size());
   });
+}
+
+absl::StatusOr<Simulator::OpId> Simulator::NextOp() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (!DEVRT_HAS_FIELD(table_, devrt_sim_v1, next_op)) {
+    return OlderError("number operations");
+  }
+  OpId next;
+  DEVRT_RETURN_IF_ERROR(Checked(
+      backend_, table_->next_op(self_, &next.thread, &next.index), "next op"));
+  return next;
+}
+
+absl::StatusOr<uint64_t> Simulator::Outcome() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (!DEVRT_HAS_FIELD(table_, devrt_sim_v1, outcome)) {
+    return OlderError("collect outcomes");
+  }
+  uint64_t hash = 0;
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->outcome(self_, &hash), "simulator outcome"));
+  return hash;
 }
 
 absl::Status Simulator::InjectFault(const SimulatedFault& fault) const {
@@ -205,6 +271,30 @@ absl::StatusOr<std::vector<SimulatedOp>> Simulator::Timeline() const {
   return ops;
 }
 
+absl::Status Simulator::KeepDecisions(bool on) const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (!DEVRT_HAS_FIELD(table_, devrt_sim_v1, decisions)) {
+    return OlderError("keep its decisions");
+  }
+  return Checked(backend_, table_->decisions_enable(self_, on ? 1 : 0),
+                 "decisions");
+}
+
+absl::StatusOr<std::vector<SimulatedDecision>> Simulator::Decisions() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  if (!DEVRT_HAS_FIELD(table_, devrt_sim_v1, decisions)) {
+    return OlderError("keep its decisions");
+  }
+  std::vector<SimulatedDecision> made;
+  const auto visit = [](void* arg, const devrt_sim_decision_v1* decision) {
+    static_cast<std::vector<SimulatedDecision>*>(arg)->push_back(
+        ToDecision(*decision));
+  };
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->decisions(self_, visit, &made), "decisions"));
+  return made;
+}
+
 absl::StatusOr<SimulatorStats> Simulator::Stats() const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   devrt_sim_stats_v1 given = {};
@@ -224,6 +314,8 @@ absl::StatusOr<SimulatorStats> Simulator::Stats() const {
   stats.created_events = given.created_events;
   stats.host_funcs_run = given.host_funcs_run;
   stats.kernels_run = given.kernels_run;
+  stats.uncontrolled = given.uncontrolled;
+  stats.faults_fired = given.faults_fired;
   return stats;
 }
 

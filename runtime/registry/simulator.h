@@ -50,6 +50,7 @@ struct SimulatedOp {
     kDeviceToHost = DEVRT_SIM_ENGINE_D2H,
     kPeer = DEVRT_SIM_ENGINE_P2P,
     kHost = DEVRT_SIM_ENGINE_HOST,  // host functions
+    kCollective = DEVRT_SIM_ENGINE_COLLECTIVE,
   };
   // What the operation does.
   enum class Kind : uint32_t {
@@ -61,6 +62,7 @@ struct SimulatedOp {
     kHostFunc = DEVRT_SIM_OP_HOST_FUNC,
     kAlloc = DEVRT_SIM_OP_ALLOC,  // stream-ordered
     kFree = DEVRT_SIM_OP_FREE,
+    kCollective = DEVRT_SIM_OP_COLLECTIVE,  // one rank's part
   };
   // How far the operation is, at the time of the call of Timeline().
   enum class State : uint32_t {
@@ -79,7 +81,11 @@ struct SimulatedOp {
   Kind kind = Kind::kKernel;
   Engine engine = Engine::kNone;
   State state = State::kPending;
-  uint32_t thread = 0;     // number of the host thread that submitted it
+  uint32_t thread = 0;  // number of the host thread that submitted it
+  // Its place in the work of that thread since the restart, from 0.  {thread,
+  // index} names one operation in every schedule.  nullopt for records and
+  // waits, which do not count.
+  std::optional<uint64_t> index;
   uint64_t bytes = 0;      // of a copy or fill
   uint64_t submit_ns = 0;  // of Simulator::Now, as the next two
   uint64_t begin_ns = 0;   // 0 before the operation begins
@@ -90,6 +96,34 @@ struct SimulatedOp {
   const void* native_stream = nullptr;
   // {stream, seq} of each operation that this one waited for.
   std::vector<std::pair<uint64_t, uint64_t>> dependencies;
+  // TraceHash().steps at submission, begin and end, which order what happened
+  // also where the times are equal.  0: not yet, or the simulator does not say.
+  uint64_t submit_step = 0;
+  uint64_t begin_step = 0;
+  uint64_t end_step = 0;
+  bool split = false;  // reads at its begin, writes at its end
+  // The memory that it uses; {nullptr, UINT64_MAX} stands for any.
+  std::vector<devrt_access_v0> accesses;
+};
+
+// One decision of virtual mode: a choice among candidates, 0 by default.
+struct SimulatedDecision {
+  // The question that the decision answers.
+  enum class Kind : uint32_t {
+    kSchedule = DEVRT_SIM_DECISION_SCHEDULE,  // what moves next
+    kPageable = DEVRT_SIM_DECISION_PAGEABLE,  // how a pageable copy behaves
+    kFault = DEVRT_SIM_DECISION_FAULT,        // whether a rule of `faults` hits
+  };
+  Kind kind = Kind::kSchedule;
+  uint32_t count = 0;   // of the candidates; UINT32_MAX: not counted
+  uint32_t choice = 0;  // less than count
+  // kSchedule: the operation that moves, as SimulatedOp has it; 0, 0 if a host
+  // thread moves.
+  uint64_t stream = 0;
+  uint64_t seq = 0;
+  uint32_t thread = 0;  // that moves, or that submitted the operation
+  std::string file;     // where that thread called; may be empty
+  int line = 0;
 };
 
 // A fault to inject.  AllocateMemory's recovery calls a failed "alloc" again.
@@ -122,6 +156,13 @@ struct SimulatorStats {
   uint64_t created_events = 0;
   uint64_t host_funcs_run = 0;
   uint64_t kernels_run = 0;
+  // How often real time decided what moved next, because a host thread slept or
+  // computed for long outside of devrt, or a host function did not return.  If
+  // it is not 0, a replay may differ from the run.
+  uint64_t uncontrolled = 0;
+  // How often rules of the key `faults` have hit something since the last
+  // reset.  0 if the simulator is of before this counter.
+  uint64_t faults_fired = 0;
 };
 
 // A backend's simulated machine.
@@ -133,7 +174,8 @@ class DEVRT_EXPORT Simulator {
 
   // Restarts the machine: resets clock, memory, faults and peer access, and
   // repairs lost devices (C72).  `config` has the syntax of DEVRT_MTIA; keys
-  // that it omits get their default, not their present value.
+  // that it omits get their default, not their present value.  Rules of the
+  // layer `faults` stay, and count from now on.
   //   FAILED_PRECONDITION  streams, events or allocations are alive (with their
   //                        counts), or `config` changes the number of devices
   //   INVALID_ARGUMENT     a mistake in `config`; names the key and the choices
@@ -153,10 +195,33 @@ class DEVRT_EXPORT Simulator {
   };
   // The trace of the run since the last reset.
   absl::StatusOr<Trace> TraceHash() const;
-  // The replay token "dvs1:..." of the run so far.
+  // The replay token "dvs1:..." of the run so far, with the rules of the layer
+  // `faults`.  Logs a warning if Stats().uncontrolled says that a replay may
+  // differ.
   absl::StatusOr<std::string> Token() const;
-  // Resets to the token's configuration, then repeats its decisions.
+  // Resets to the token's seed and strategy, then repeats its decisions.
+  //   FAILED_PRECONDITION  objects are alive, as of Reset; or the token was
+  //                        made with another configuration, or with other rules
+  //                        of the layer `faults`
   absl::Status Replay(std::string_view token) const;
+
+  // A name of an operation that stays over schedules, as in the keys `hold` and
+  // `until` of strategy directed.
+  struct OpId {
+    uint32_t thread = 0;  // number of the host thread that submits it
+    uint64_t index = 0;   // its place in the work of that thread, from 0
+  };
+  // The name that the calling thread's next operation will get.  The call is no
+  // decision.  UNIMPLEMENTED if the simulator is older than this function.
+  absl::StatusOr<OpId> NextOp() const;
+  // A hash of what the run has made that a program can see: what operations
+  // wrote to host memory, the contents of device memory, and faults.  Addresses
+  // and the order of operations do not count, so two runs of a program without
+  // races have one outcome, whatever their schedules.  Call it when all work is
+  // complete; the call is no decision.
+  //   FAILED_PRECONDITION  the machine was started without `outcome=on`
+  //   UNIMPLEMENTED        the simulator is older than this function
+  absl::StatusOr<uint64_t> Outcome() const;
 
   // Injects a fault; several may be pending.
   absl::Status InjectFault(const SimulatedFault& fault) const;
@@ -165,6 +230,13 @@ class DEVRT_EXPORT Simulator {
   absl::Status EnableTimeline(bool on) const;
   // The recorded operations, in order of submission.
   absl::StatusOr<std::vector<SimulatedOp>> Timeline() const;
+
+  // Turns the record of decisions on or off; off at first.  Reset and Replay
+  // empty the record and leave it on.
+  absl::Status KeepDecisions(bool on) const;
+  // The recorded decisions in their order.  This function and the one before
+  // return UNIMPLEMENTED if the simulator is too old for them.
+  absl::StatusOr<std::vector<SimulatedDecision>> Decisions() const;
 
   // The counters as they are now.
   absl::StatusOr<SimulatorStats> Stats() const;

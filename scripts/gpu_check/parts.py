@@ -79,6 +79,17 @@ def interprocess(check, options):
     google_test(check, "interprocess", 120)
 
 
+def nccl(check, options):
+    if options.simulated:
+        raise Skip("NCCL cannot use a simulated driver")
+    # Of a wheel, such as PyTorch's; the program looks elsewhere by itself.
+    wheels = [pathlib.Path(folder) / "nvidia/nccl/lib/libnccl.so.2"
+              for folder in sys.path if folder]
+    found = [str(path.resolve()) for path in wheels if path.exists()]
+    google_test(check, "nccl", 300,
+                variables={"DEVRT_NCCL_LIBRARY": found[0]} if found else None)
+
+
 def coexistence(check, options):
     json_file = check.file("coexistence.json")
     command = check.run(
@@ -175,6 +186,7 @@ PARTS = {
     "faults": faults,
     "interprocess": interprocess,
     "coexistence": coexistence,
+    "nccl": nccl,
     "soak": soak,
     "memory": memory.tests,
     "memory_soak": memory.soak,

@@ -30,6 +30,7 @@ NEEDED = [
     "tests/hardware/libcoexistence.so",
     "tests/hardware/arrays_tests",
     "tests/hardware/memory_tests",
+    "tests/hardware/nccl",
     "tests/hardware/memory_program",
     "tests/hardware/memory_soak",
     "tests/hardware/reset_program",

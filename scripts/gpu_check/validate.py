@@ -29,7 +29,7 @@ def tests(check, options):
     # The host's pointers are watched on the simulator alone.
     without = "Host/*"
     if examples.count_devices(check) < 2:
-        without += ":*AKernelUsesMemoryOfAnother*:*PeerAccess*"
+        without += ":*AKernelUsesMemoryOfAnother*:*Peer*:*TwoDevices*:*AnotherDevice*"
     google_test(check, CORPUS, 300, f"--gtest_filter=-{without}",
                 variables={"DEVRT_TEST_BACKEND": "cuda"})
     for program, words in CORRECT.items():

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "devrt/runtime/backend.h"
 #include "runtime/registry/records.h"
 
@@ -18,15 +19,20 @@ struct ExtensionOf {
   void* self = nullptr;
 };
 
+// An extension whose table is known to be a Table, or that was not found.
+template <typename Table>
+ExtensionOf<Table> ToExtensionOf(const absl::StatusOr<Extension>& found) {
+  if (!found.ok()) return {};
+  return {static_cast<const Table*>(found->table), found->self};
+}
+
 // The extension `name` of the device's backend, if its table has at least
 // `minimum_size` bytes.
 template <typename Table>
 ExtensionOf<Table> FindExtension(DeviceRecord* device, const char* name,
                                  uint32_t minimum_size = sizeof(Table)) {
-  const auto found =
-      BackendRecord::Wrap(device->backend).GetExtension(name, minimum_size);
-  if (!found.ok()) return {};
-  return {static_cast<const Table*>(found->table), found->self};
+  return ToExtensionOf<Table>(
+      BackendRecord::Wrap(device->backend).GetExtension(name, minimum_size));
 }
 
 }  // namespace devrt::internal

@@ -5,7 +5,10 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/registry/open.h"
+#include "runtime/registry/race_detector.h"
 #include "streams/common/deferred_deletion.h"
+#include "streams/common/host_order.h"
 
 namespace devrt::internal {
 
@@ -60,7 +63,25 @@ DeviceStreams::DeviceStreams(DeviceRecord* record)
   elementwise =
       FindExtension<devrt_elementwise_v0>(record, DEVRT_ELEMENTWISE_EXTENSION);
   reduce = FindExtension<devrt_reduce_v0>(record, DEVRT_REDUCE_EXTENSION);
-  race = FindExtension<devrt_race_v0>(record, DEVRT_RACE_EXTENSION);
+  race = ToExtensionOf<devrt_race_v0>(FindRaceDetector(record->backend));
+  AttachDetector(record, race);
+  AttachTurns(*record->backend);
+}
+
+void DeviceStreams::Tell(uint32_t kind, const void* object,
+                         CallSite site) const {
+  if (!DEVRT_HAS_FIELD(race.table, devrt_race_v0, report_leaks)) return;
+  const CallSiteScope noted(site);
+  race.table->object_made(race.self, device->ordinal, kind, object);
+}
+
+void DeviceStreams::TellEnd(const void* object) const {
+  if (!DEVRT_HAS_FIELD(race.table, devrt_race_v0, report_leaks)) return;
+  // The layer's mutex may be locked by a thread that a forked child lacks.
+  if ((device->state.load(std::memory_order_acquire) & kForkedChild) != 0) {
+    return;
+  }
+  race.table->object_ended(race.self, object);
 }
 
 DeviceStreams* DeviceStreams::Make(DeviceRecord* device) {

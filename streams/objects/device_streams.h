@@ -48,6 +48,14 @@ struct DeviceStreams {
   ExtensionOf<devrt_reduce_v0> reduce;
   ExtensionOf<devrt_race_v0> race;  // of a race detector, if there is one
 
+  // Tell a race detector of a stream or an event of the program, DEVRT_RACE_*.
+  void TellMade(uint32_t kind, const void* object, CallSite site) const {
+    if (ABSL_PREDICT_FALSE(race.table != nullptr)) Tell(kind, object, site);
+  }
+  void TellEnded(const void* object) const {
+    if (ABSL_PREDICT_FALSE(race.table != nullptr)) TellEnd(object);
+  }
+
   static DeviceStreams* Of(DeviceRecord* device) {
     DeviceStreams* s = device->streams.load(std::memory_order_acquire);
     return ABSL_PREDICT_TRUE(s != nullptr) ? s : Make(device);
@@ -55,6 +63,8 @@ struct DeviceStreams {
 
  private:
   static DeviceStreams* Make(DeviceRecord* device);
+  void Tell(uint32_t kind, const void* object, CallSite site) const;
+  void TellEnd(const void* object) const;
 };
 
 }  // namespace devrt::internal

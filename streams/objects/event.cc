@@ -261,7 +261,8 @@ absl::Status CheckOptions(Device device, EventOptions options) {
 
 }  // namespace
 
-absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
+absl::StatusOr<Event> Event::Create(Device device, EventOptions options,
+                                    CallSite site) {
   DeviceRecord* record = device.record();
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Event::Create");
@@ -277,7 +278,10 @@ absl::StatusOr<Event> Event::Create(Device device, EventOptions options) {
       (options.timing ? DEVRT_EVENT_TIMING : 0) |
       (options.blocking_sync ? DEVRT_EVENT_BLOCKING_SYNC : 0) |
       (options.interprocess ? DEVRT_EVENT_IPC : 0);
-  return Event(DeviceStreams::Of(record)->events.Acquire(flags));
+  DeviceStreams* const streams = DeviceStreams::Of(record);
+  const EventRef event = streams->events.Acquire(flags);
+  streams->TellMade(DEVRT_RACE_EVENT, event.record(), site);
+  return Event(event);
 }
 
 Event& Event::operator=(Event&& other) noexcept {
@@ -290,7 +294,9 @@ Event& Event::operator=(Event&& other) noexcept {
 Event::~Event() {
   if (ref_.moved_from()) return;
   EventRecord* record = ref_.record();
-  DeviceStreams::Of(record->device)->events.Release(record);
+  DeviceStreams* const streams = DeviceStreams::Of(record->device);
+  streams->TellEnded(record);
+  streams->events.Release(record);
 }
 
 namespace {

@@ -103,8 +103,9 @@ class DEVRT_EXPORT EventRef {
 class DEVRT_EXPORT Event {
  public:
   // UNIMPLEMENTED for `timing` or `interprocess` if the backend lacks the
-  // capability.
-  static absl::StatusOr<Event> Create(Device device, EventOptions options = {});
+  // capability.  `site` is for reports of leaks.
+  static absl::StatusOr<Event> Create(Device device, EventOptions options = {},
+                                      CallSite site = CallSite::Here());
   // Opens the event that another process has exported; `device` must be the
   // event's device there.  Both processes may record the event, wait for it and
   // query it, and each sees what the other one recorded.  Destroy the opened

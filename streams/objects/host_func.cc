@@ -32,10 +32,27 @@ void RunHostCall(void* arg, devrt_status error) {
   call->ReleaseReference();
 }
 
+// Tells a race detector what the function uses that the thread enqueues next.
+void Declare(const internal::StreamTarget& t,
+             absl::Span<const Access> accesses) {
+  const auto& race = internal::DeviceStreams::Of(t.device)->race;
+  if (accesses.empty() || race.table == nullptr ||
+      !DEVRT_HAS_FIELD(race.table, devrt_race_v0, host_func_access)) {
+    return;
+  }
+  race.table->host_func_access(race.self, accesses.data(),
+                               static_cast<uint32_t>(accesses.size()));
+}
+
 }  // namespace
 
 absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
                             CallSite site) {
+  return LaunchHostFunc(stream, {}, std::move(function), site);
+}
+
+absl::Status LaunchHostFunc(StreamRef stream, absl::Span<const Access> accesses,
+                            HostFunc function, CallSite site) {
   internal::StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(stream, "LaunchHostFunc", site, &t));
@@ -48,6 +65,7 @@ absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
   internal::HostCalls& calls =
       internal::DeviceStreams::Of(t.device)->host_calls;
   calls.Add(call);
+  Declare(t, accesses);
   devrt_status error =
       t.ops().host_func(t.self(), t.handle, &RunHostCall, call);
   t.MarkDirty();

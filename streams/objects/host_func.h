@@ -6,6 +6,14 @@
 //     if (status.ok()) results.Publish();  // `results` outlives the work of s
 //   }));
 //
+// What the function reads and writes is declared as for Launch, so that the
+// validate layer compares it with other work.  In the mode "throw" a function
+// with a finding is refused with FAILED_PRECONDITION:
+//
+//   DEVRT_RETURN_IF_ERROR(devrt::LaunchHostFunc(
+//       s, {devrt::Read(host_ptr, bytes)},
+//       [](absl::Status status) { if (status.ok()) Work(); }));
+//
 // What the function refers to must live until the function has run.  The
 // destructor of a Stream does not wait for the stream's work: code that returns
 // early with an error must call Synchronize before its variables end.
@@ -38,8 +46,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
+#include "devrt/streams/access.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt {
@@ -49,6 +59,11 @@ using HostFunc = absl::AnyInvocable<void(absl::Status) &&>;
 
 // Enqueues a call of `function` on `stream`.
 DEVRT_EXPORT absl::Status LaunchHostFunc(StreamRef stream, HostFunc function,
+                                         CallSite site = CallSite::Here());
+// The form for a function that uses `accesses`, which are copied.
+DEVRT_EXPORT absl::Status LaunchHostFunc(StreamRef stream,
+                                         absl::Span<const Access> accesses,
+                                         HostFunc function,
                                          CallSite site = CallSite::Here());
 
 }  // namespace devrt

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/base/optimization.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
@@ -117,6 +118,24 @@ absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
                  after.handle());
 }
 
+namespace {
+
+void Tell(DeviceRecord* device, devrt_stream later) {
+  const auto& race = DeviceStreams::Of(device)->race;
+  if (ABSL_PREDICT_TRUE(race.table == nullptr)) return;
+  if (!DEVRT_HAS_FIELD(race.table, devrt_race_v0, known_order)) return;
+  race.table->known_order(race.self, later);
+}
+
+}  // namespace
+
+void TellKnownOrder(StreamRef stream) {
+  const StreamRecord* const record = stream.record();
+  Tell(record->device, record->handle.load(std::memory_order_acquire));
+}
+
+void TellKnownOrderToHost(DeviceRecord* device) { Tell(device, nullptr); }
+
 absl::Status WaitForDevice(DeviceRecord* device) {
   DEVRT_ASSIGN_OR_RETURN(const bool captured,
                          DeviceStreams::Of(device)->timelines.HasCaptured());
@@ -136,7 +155,9 @@ absl::Status WaitForDevice(DeviceRecord* device) {
 
 absl::Status WaitOnHost(const OrderPoint& point, CallSite site) {
   Timeline* const timeline = point.timeline;
-  if (timeline == nullptr || timeline->IsComplete(point.epoch)) {
+  if (timeline == nullptr) return absl::OkStatus();
+  if (timeline->IsComplete(point.epoch)) {
+    TellKnownOrderToHost(timeline->device());
     return absl::OkStatus();
   }
   if (InHostFunction()) return HostFunctionError("a wait");

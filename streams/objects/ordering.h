@@ -76,6 +76,12 @@ absl::Status OrderInCapture(const StreamTarget& stream,
 absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
                             CallSite site);
 
+// Tells a race detector, if there is one, that later work of the stream, or of
+// the calling thread, comes after work that devrt knows to be complete.  Call
+// it where devrt leaves a wait out because of that knowledge.
+void TellKnownOrder(StreamRef stream);
+void TellKnownOrderToHost(DeviceRecord* device);
+
 // Waits for all work of the device, if nothing else can tell that some work is
 // complete.  FAILED_PRECONDITION, without a wait, while another library
 // captures a stream of the device that may be asked: the wait would make the

@@ -116,7 +116,8 @@ absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
   if (other == *this) return absl::OkStatus();
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(other, "Wait", site, &t));
-  DEVRT_ASSIGN_OR_RETURN(Event event, Event::Create(other.device()));
+  DEVRT_ASSIGN_OR_RETURN(Event event,
+                         Event::Create(other.device(), {}, CallSite{}));
   DEVRT_RETURN_IF_ERROR(event.Record(other, site));
   return Wait(event, site);
 }
@@ -157,7 +158,8 @@ std::ostream& operator<<(std::ostream& os, StreamRef stream) {
   return os << " of " << stream.device();
 }
 
-absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options) {
+absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options,
+                                      CallSite site) {
   DeviceRecord* record = device.record();
   if (internal::InHostFunction()) {
     return internal::HostFunctionError("Stream::Create");
@@ -168,6 +170,7 @@ absl::StatusOr<Stream> Stream::Create(Device device, StreamOptions options) {
   if (internal::HasDeferredDeletions()) internal::RunDeferredDeletions();
   auto ref = DeviceStreams::Of(record)->streams.Create(options);
   if (!ref.ok()) return ref.status();
+  DeviceStreams::Of(record)->TellMade(DEVRT_RACE_STREAM, ref->record(), site);
   return Stream(*ref);
 }
 
@@ -201,7 +204,9 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 Stream::~Stream() {
   if (ref_.moved_from()) return;
   StreamRecord* record = ref_.record();
-  DeviceStreams::Of(record->device)->streams.Release(record);
+  DeviceStreams* const streams = DeviceStreams::Of(record->device);
+  streams->TellEnded(record);
+  streams->streams.Release(record);
 }
 
 StreamRef DefaultStream(Device device) {

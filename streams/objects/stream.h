@@ -136,9 +136,10 @@ DEVRT_EXPORT std::ostream& operator<<(std::ostream& os, StreamRef stream);
 // 0 and keeps its device.
 class DEVRT_EXPORT Stream {
  public:
-  // A stream that nobody else holds.
+  // A stream that nobody else holds.  `site` is for reports of leaks.
   static absl::StatusOr<Stream> Create(Device device,
-                                       StreamOptions options = {});
+                                       StreamOptions options = {},
+                                       CallSite site = CallSite::Here());
 
   // Adopts a native stream that another library made on `device`.  devrt never
   // destroys the native stream.  `owner`, if given, is kept until this Stream

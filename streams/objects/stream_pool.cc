@@ -15,7 +15,8 @@ constexpr size_t kMaxPoolSize = 65'536;
 }  // namespace
 
 absl::StatusOr<StreamPool> StreamPool::Create(Device device, size_t size,
-                                              StreamOptions options) {
+                                              StreamOptions options,
+                                              CallSite site) {
   if (size == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a StreamPool of ", device.name(),
@@ -29,7 +30,8 @@ absl::StatusOr<StreamPool> StreamPool::Create(Device device, size_t size,
   std::vector<Stream> streams;
   streams.reserve(size);
   for (size_t i = 0; i < size; ++i) {
-    DEVRT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(device, options));
+    DEVRT_ASSIGN_OR_RETURN(Stream stream,
+                           Stream::Create(device, options, site));
     streams.push_back(std::move(stream));
   }
   return StreamPool(std::move(streams));

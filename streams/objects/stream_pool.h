@@ -33,9 +33,11 @@ namespace devrt {
 // A fixed number of streams of one device.
 class DEVRT_EXPORT StreamPool {
  public:
-  // INVALID_ARGUMENT if `size` is 0 or more than 65,536.
+  // INVALID_ARGUMENT if `size` is 0 or more than 65,536.  `site` is for reports
+  // of leaks.
   static absl::StatusOr<StreamPool> Create(Device device, size_t size,
-                                           StreamOptions options = {});
+                                           StreamOptions options = {},
+                                           CallSite site = CallSite::Here());
 
   // The next stream; the first one follows the last one.
   StreamRef Next() {

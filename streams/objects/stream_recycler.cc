@@ -124,6 +124,7 @@ StreamRecycler::Seen StreamRecycler::QueryBusy(int priority, bool blocking,
   devrt_status error = nullptr;
   {
     const RelaxedCaptures relaxed(device_, DeviceStreams::Of(device_)->capture);
+    const OwnQuery own;
     error = device_->ops->stream_query(
         device_->self, (*record)->handle.load(std::memory_order_relaxed),
         &done);

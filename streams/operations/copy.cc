@@ -67,7 +67,7 @@ absl::Status CopyStaged(StreamRef stream, const StreamTarget& t,
   // The other device needs a stream of its own.
   const bool from_source = t.device == route.src.device;
   Device other(from_source ? route.dst.device : route.src.device);
-  DEVRT_ASSIGN_OR_RETURN(Stream helper, Stream::Create(other));
+  DEVRT_ASSIGN_OR_RETURN(Stream helper, Stream::Create(other, {}, CallSite{}));
   if (!from_source) DEVRT_RETURN_IF_ERROR(internal::SynchronizeTarget(t));
   StreamTarget h;
   DEVRT_RETURN_IF_ERROR(

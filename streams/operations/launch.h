@@ -47,32 +47,10 @@
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
+#include "devrt/streams/access.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt {
-
-// A range of bytes that a kernel touches.
-using Access = devrt_access_v0;
-
-// A range of `bytes` bytes from `ptr` on that the kernel reads, writes, or
-// both:
-inline Access Read(const void* ptr, uint64_t bytes) {
-  return Access{const_cast<void*>(ptr), bytes, DEVRT_ACCESS_READ, 0};
-}
-inline Access Write(void* ptr, uint64_t bytes) {
-  return Access{ptr, bytes, DEVRT_ACCESS_WRITE, 0};
-}
-inline Access ReadWrite(void* ptr, uint64_t bytes) {
-  return Access{ptr, bytes, DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE, 0};
-}
-// A range that the kernel updates with atomic operations of one operator, such
-// as sums of a histogram.  Reductions with equal numbers may run at one time;
-// the program chooses a number for each operator.
-inline Access Reduction(void* ptr, uint64_t bytes, uint32_t number = 0) {
-  return Access{ptr, bytes,
-                DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE | DEVRT_ACCESS_REDUCE,
-                number};
-}
 
 // What reports and the simulator know of a kernel.
 struct LaunchOptions {
@@ -91,9 +69,10 @@ class DEVRT_EXPORT LaunchContext {
   void* native_stream() const { return native_; }
 
   // The address by which this kernel may touch `ptr[0, count)`: to read for a
-  // pointer to const, else to read and write.  nullptr, and a sticky fault
-  // after the function, if the device may not access that memory.  `ptr` itself
-  // if the function is not the kernel.
+  // pointer to const, else to write, and to read as well if an access of the
+  // launch is ReadWrite or none is declared.  nullptr, and a sticky fault after
+  // the function, if the device may not access that memory, or the accesses do
+  // not cover it.  `ptr` itself if the function is not the kernel.
   template <typename T>
   T* Local(T* ptr, size_t count = 1) const {
     return static_cast<T*>(const_cast<void*>(LocalBytes(

@@ -70,8 +70,20 @@ std::vector<Finding> Scope::Findings() const {
   Visit(
       first_,
       [](void* arg, const devrt_finding_v0* finding) {
-        static_cast<std::vector<Finding>*>(arg)->push_back(
-            {finding->id, finding->kind, finding->text, finding->json});
+        const auto text = [](const char* given) {
+          return std::string(given == nullptr ? "" : given);
+        };
+        Finding copy;
+        copy.id = finding->id;
+        copy.kind = finding->kind;
+        copy.text = finding->text;
+        copy.json = finding->json;
+        // An older detector does not name the operations.
+        if (DEVRT_HAS_FIELD(finding, devrt_finding_v0, until)) {
+          copy.hold = text(finding->hold);
+          copy.until = text(finding->until);
+        }
+        static_cast<std::vector<Finding>*>(arg)->push_back(std::move(copy));
       },
       &findings);
   return findings;

@@ -33,7 +33,7 @@
 #include "absl/types/span.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
-#include "devrt/streams/launch.h"
+#include "devrt/streams/access.h"
 #include "devrt/streams/stream.h"
 
 namespace devrt::validate {
@@ -44,6 +44,10 @@ struct Finding {
   std::string kind;  // "read-after-write"
   std::string text;  // the report: several lines
   std::string json;  // the report as a JSON object
+  // The two operations as the simulator names them, "0.17", for a witness
+  // (devrt/sim/witness.h); empty if no witness is wanted.
+  std::string hold;
+  std::string until;
 };
 
 // Puts the layer in front of the chosen ones (devrt/runtime/layer.h).  Does

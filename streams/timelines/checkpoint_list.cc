@@ -121,6 +121,7 @@ void CheckpointList::Unpin(CheckpointEvent* check) {
 CheckpointList::Answer CheckpointList::Query(const CheckpointEvent& check,
                                              absl::Status* error) {
   uint32_t done = 0;
+  const OwnQuery own;
   *error = FromPlugin(
       device_, device_->ops->event_query(device_->self, check.event, &done),
       "checkpoint");

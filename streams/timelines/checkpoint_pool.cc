@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "devrt/runtime/status.h"
+#include "streams/common/host_order.h"
 
 namespace devrt::internal {
 
@@ -22,6 +23,7 @@ absl::StatusOr<CheckpointEvent*> CheckpointPool::Acquire() {
       device_,
       device_->ops->event_create(device_->self, device_->ordinal, 0, &event),
       "checkpoint"));
+  TellOwnEvent(event);
   auto* const made = new CheckpointEvent;
   made->event = event;
   return made;

@@ -180,6 +180,7 @@ absl::Status Timeline::QueryStream(devrt_stream handle) {
   DEVRT_RETURN_IF_ERROR(native_.CheckNoCapture(handle));
   const uint64_t epoch = BeginLook();
   uint32_t done = 0;
+  const OwnQuery own;
   absl::Status status = FromPlugin(
       device_, device_->ops->stream_query(device_->self, handle, &done),
       "stream query");

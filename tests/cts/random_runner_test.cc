@@ -4,7 +4,9 @@
 // its step, and nothing is left behind either way.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cts/random/generator.h"
@@ -57,6 +59,28 @@ class RandomRunner : public ::testing::Test {
 
   Venue venue_;
 };
+
+// The programs have no races, so a schedule changes no result.
+TEST_F(RandomRunner, AProgramHasOneOutcomeInEverySchedule) {
+  Shape shape;
+  shape.limits = Everything();
+  shape.max_devices = 2;
+  for (int i = 0; i < 40; ++i) {
+    const Program program = Generate(ProgramSeed(11, i), shape);
+    std::set<uint64_t> outcomes, schedules;
+    for (const std::string strategy :
+         {"asap", "hw", "alap", "lifo", "random", "pos", "pct"}) {
+      EXPECT_OK(
+          venue_.simulator->Reset("outcome=on,seed=5,strategy=" + strategy));
+      EXPECT_FALSE(RunProgram(program, venue_).has_value());
+      outcomes.insert(testing::Must(venue_.simulator->Outcome()));
+      schedules.insert(testing::Must(venue_.simulator->TraceHash()).hash);
+    }
+    EXPECT_EQ(outcomes.size(), 1u) << ToText(program);
+    EXPECT_GT(schedules.size(), 1u);
+  }
+  EXPECT_OK(venue_.simulator->Reset("strategy=random"));
+}
 
 TEST_F(RandomRunner, RightProgramsPass) {
   // With all that there is, and with nothing that a backend may leave out.

@@ -8,7 +8,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/reference/errors.md").read_text(encoding="utf-8")
-FOLDERS = ["arrays", "backends/mtia", "guards", "memory", "runtime", "streams"]
+FOLDERS = ["arrays", "backends/mtia", "guards", "memory", "runtime", "sim",
+           "streams"]
 SHORTEST = 8  # characters of a piece that says something
 
 

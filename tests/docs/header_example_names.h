@@ -16,6 +16,10 @@
 #include <string>
 
 #include "devrt/backends/abi/devrt_plugin_helper.h"
+#include "devrt/collectives/communicator.h"
+#include "devrt/collectives/group.h"
+#include "devrt/collectives/host_engine.h"
+#include "devrt/collectives/recorder.h"
 #include "devrt/cts/cts.h"
 #include "devrt/devrt.h"
 
@@ -27,6 +31,14 @@ extern uint64_t bytes;
 
 // Arrays.
 extern devrt::Array a, b, x, array, mask, out, source, target;
+
+// Ranks.
+extern std::vector<devrt::Device> devices;
+extern std::vector<devrt::Array> gradients, sums;
+extern std::vector<devrt::collectives::Communicator> ranks;
+extern devrt::collectives::Communicator communicator;
+extern int rank;
+extern std::unique_ptr<devrt::collectives::Bootstrap> bootstrap;
 
 // Objects of another library.
 extern void* their_stream;
@@ -47,6 +59,7 @@ void LogError(const absl::Status& status);
 void Print(const devrt::PluginRule& rule);
 void Use(devrt::Device device);
 void Work();
+absl::Status RunPipeline();
 void WriteFile(const std::string& path, const std::string& text);
 struct Results {
   void Publish();
@@ -56,6 +69,19 @@ struct ThreadPool {
   void Submit(std::function<void()> task);
 };
 extern ThreadPool pool;
+
+// An engine of the program, and what main gets.
+class MyEngine : public devrt::collectives::HostEngine {
+ public:
+  std::string name() const override;
+  std::string version() const override;
+  bool Supports(uint32_t op, uint32_t dtype, uint32_t reduction) const override;
+  absl::StatusOr<std::unique_ptr<devrt::collectives::HostCommunicator>> Begin(
+      uint32_t ranks, uint32_t rank) override;
+};
+extern int argc;
+extern char** argv;
+extern int provided;
 
 // Parts of a plugin.
 extern const devrt_host_v0* host_;

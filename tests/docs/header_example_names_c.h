@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "devrt/arrays/devrt_exchange.h"
+#include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/backends/abi/devrt_layer.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_virtual_memory.h"
@@ -34,5 +35,13 @@ devrt_status my_device_count(void* self, uint32_t* count);
 extern const devrt_virtual_memory_v0* vm;
 extern devrt_virtual_memory_info_v0 info;
 extern devrt_chunk chunk;
+
+/* The extension devrt.collectives/0. */
+extern const devrt_collectives_v0* c;
+extern unsigned char id[DEVRT_COLLECTIVES_MAX_ID];
+extern uint32_t device, rank, state;
+extern devrt_comm comm;
+extern devrt_comm_options_v0 options;
+extern devrt_submission_v0 submission;
 
 #endif /* DEVRT_TESTS_DOCS_HEADER_EXAMPLE_NAMES_C_H_ */

@@ -29,6 +29,8 @@ COMPILER = shlex.split(os.environ["DEVRT_CXX"]) + SETTINGS
 def public_examples():
     found = []
     for header in headers_alone.public_headers():
+        if headers_alone.needs_mpi(header) and not headers_alone.mpi_folders():
+            continue
         path = headers_alone.ROOT / "include/devrt" / header
         found += header_examples.examples(
             f"devrt/{header}", path.read_text(encoding="utf-8"))

@@ -9,8 +9,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reference/settings.md"
 # Programs in these folders read variables; those of tests/ are read by tests only.
-FOLDERS = ["arrays", "backends", "bench", "cts", "guards", "layers", "memory",
-           "python", "runtime", "streams", "tools"]
+FOLDERS = ["arrays", "backends", "bench", "collectives", "cts", "guards", "layers",
+           "memory", "python", "runtime", "sim", "streams", "tools"]
 SUFFIXES = {".cc", ".h", ".cu", ".inc", ".py"}
 VARIABLE = re.compile(r'"(DEVRT_[A-Z0-9_]+)"')
 KEY_LISTS = {

@@ -164,9 +164,16 @@ std::vector<Mistake> NativeKernels() {
          p.Native(p.b, Read(shard, kBlock));
          EXPECT_OK(RecordStream(shard, p.mended() ? p.b : p.c));
          EXPECT_OK(FreeMemory(shard));
-         // The block is free again when the recorded stream is idle.
-         p.Sync(p.c);
-         EXPECT_OK(EmptyCache(p.d));
+       }},
+      {"AFreedBlockIsUsedWhileTheAllocatorWaits", "use-after-free",
+       [](Program& p) {
+         void* const block = Must(AllocateMemory(p.a, kBlock));
+         p.Wait(p.b, p.Record(p.a));
+         EXPECT_OK(RecordStream(block, p.b));
+         p.Native(p.b, Read(block, kBlock));
+         p.Fault([&] { EXPECT_OK(FreeMemory(block)); });
+         p.Native(p.a, Read(block, kBlock));
+         p.Mend([&] { EXPECT_OK(FreeMemory(block)); });
        }},
       // pytorch/pytorch#168061
       {"TheFreeNamesAStreamThatHasNotWaited", "free-while-used",

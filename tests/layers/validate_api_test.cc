@@ -16,6 +16,7 @@
 
 #include "devrt/devrt.h"
 #include "devrt/streams/validate.h"
+#include "tests/layers/validate_streams.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 
@@ -27,35 +28,6 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-constexpr uint64_t kBytes = 4096;
-
-void Use(StreamRef stream, Access access, const char* name) {
-  LaunchOptions options;
-  options.name = name;
-  EXPECT_OK(Launch(
-      stream, {access}, [](const LaunchContext&) {}, options));
-}
-
-absl::Status EnableQuietly() {
-  setenv("DEVRT_LOG", "off", 1);
-  return validate::Enable();
-}
-
-// Two streams and memory of a device, with the layer.
-struct TwoStreams {
-  // Two unordered writes.
-  void Race(const char* name) const {
-    Use(a, Write(block, kBytes), name);
-    Use(b, Write(block, kBytes), name);
-  }
-
-  absl::Status enabled = EnableQuietly();
-  Device device = Must(GetDevice("mtia:0"));
-  Stream a = Must(Stream::Create(device));
-  Stream b = Must(Stream::Create(device));
-  void* block = Must(Allocate(device, kBytes));
-};
 
 TEST(Validate, WithoutTheLayerEveryFunctionDoesNothing) {
   InChild([] {
@@ -106,7 +78,7 @@ TEST(Validate, AScopeHasTheFindingsOfItsTime) {
     ASSERT_FALSE(findings.empty());
     EXPECT_THAT(findings[0].id, HasSubstr("race-"));
     EXPECT_EQ(findings[0].kind, "write-after-write");
-    EXPECT_THAT(findings[0].text, HasSubstr("validate_api_test.cc:"));
+    EXPECT_THAT(findings[0].text, HasSubstr("validate_streams.h:"));
     EXPECT_THAT(findings[0].json, HasSubstr("\"kind\":\"write-after-write\""));
     const validate::Scope later;
     EXPECT_THAT(later.Findings(), IsEmpty());
@@ -139,15 +111,6 @@ TEST(Validate, TheHostReadsMemoryInFlight) {
     EXPECT_THAT(after.Findings(), IsEmpty());
     EXPECT_OK(FreeHost(host));
   });
-}
-
-// The kinds of findings of reads and writes of pinned memory by a pointer.
-std::vector<std::string> KindsOf(const validate::Scope& scope) {
-  std::vector<std::string> kinds;
-  for (const validate::Finding& finding : scope.Findings()) {
-    kinds.push_back(finding.kind);
-  }
-  return kinds;
 }
 
 TEST(Validate, APointerReadsPinnedMemoryThatACopyWrites) {
@@ -400,6 +363,11 @@ TEST(Validate, AMistakeInASettingIsAnError) {
   InChild([] {
     EXPECT_THAT(EnableError("DEVRT_RACE_FILE", "/no/such/folder/file"),
                 HasSubstr("/no/such/folder/file"));
+  });
+  InChild([] {
+    EXPECT_THAT(EnableError("DEVRT_RACE_HOST_ORDER", "none"),
+                HasSubstr("DEVRT_RACE_HOST_ORDER=none; expected observed or "
+                          "exact"));
   });
   InChild([] {
     EXPECT_THAT(EnableError("DEVRT_LAYERS", "no_such_layer"),

@@ -23,6 +23,11 @@ Array Over(void* memory, DimSpan shape = {kElements}, Dims strides = {}) {
 Array New(const Place& place) {
   return Must(Array::Zeros({kElements}, kFloat32, place));
 }
+Array Ones(const Place& place) {
+  return Must(Array::Full({kElements}, kFloat32, 1.0F, place));
+}
+// The host learns a result, so that a wrong one shows.
+void Fetch(const Array& result) { EXPECT_OK(Must(Sum(result)).Item()); }
 // Adds 1 on a stream.
 void Increment(StreamRef s, const Array& array) {
   const StreamGuard on_stream(s);
@@ -68,12 +73,15 @@ std::vector<Mistake> Aliases() {
              Must(whole.SliceAxis(0, {std::nullopt, std::nullopt, 2}));
          const Array odd = Must((p.mended() ? whole : Over(p.x))
                                     .SliceAxis(0, {2, std::nullopt, 2}));
-         {
+         const Array sum = [&] {
            const StreamGuard on_stream(p.a);
-           static_cast<void>(Must(Sum(even)));
+           return Must(Sum(even));
+         }();
+         {
+           const StreamGuard on_stream(p.b);
+           EXPECT_OK(odd.Fill(1.0F));
          }
-         const StreamGuard on_stream(p.b);
-         EXPECT_OK(odd.Fill(1.0F));
+         Fetch(sum);
        }},
   };
 }
@@ -91,12 +99,13 @@ std::vector<Mistake> Kernels() {
       {"AKernelOverwritesWhatAnArrayReads", "write-after-read",
        [](Program& p) {
          const Array array = Over(p.x);
-         {
+         const Array sum = [&] {
            const StreamGuard on_stream(p.a);
-           static_cast<void>(Must(Sum(array)));
-         }
+           return Must(Sum(array));
+         }();
          p.Mend([&] { EXPECT_OK(array.OrderBefore(p.b)); });
          p.Write(p.b, array.data());
+         Fetch(sum);
        }},
       {"AnArrayDoesNotKnowOfAKernel", "read-after-write",
        [](Program& p) {
@@ -111,7 +120,7 @@ std::vector<Mistake> Kernels() {
          p.Write(p.b, array.data());
          EXPECT_OK(array.NoteUse(p.b, /*writes=*/p.mended()));
          const StreamGuard on_stream(p.a);
-         static_cast<void>(Must(Sum(array)));
+         Fetch(array);
        }},
       {"AnotherArrayIsToldOfTheKernel", "read-after-write",
        [](Program& p) {
@@ -128,9 +137,10 @@ std::vector<Mistake> Kernels() {
          p.Write(p.a, p.x);
          p.Mend([&] {
            const StreamGuard on_stream(p.a);
-           EXPECT_OK(AddInto(sum, array, 1.0F));
+           EXPECT_OK(AddInto(sum, array, array));
          });
-         p.Fault([&] { EXPECT_OK(AddInto(sum, array, 1.0F)); });
+         p.Fault([&] { EXPECT_OK(AddInto(sum, array, array)); });
+         Fetch(sum);
        }},
   };
 }
@@ -189,15 +199,16 @@ std::vector<Mistake> Exchanges() {
       {"ANonBlockingUploadOfAnArrayThatChanges", "write-after-read",
        [](Program& p) {
          const std::vector<char> next(kBlock);
-         const Array host = New(Place::Pinned(p.d));
+         const Array host = Ones(Place::Pinned(p.d));
          const StreamGuard on_stream(p.a);
          const Array array = Must(host.To(p.d, /*non_blocking=*/true));
          p.Mend([&] { EXPECT_OK(host.Ready()); });
          p.HostCopy(host.data(), next.data());
+         Fetch(array);
        }},
       {"AKernelOfThePeerReadsACopyOfAnArray", "read-after-write",
        [](Program& p) {
-         const Array array = New(p.d);
+         const Array array = Ones(p.d);
          const Array there = New(p.e);
          CopyOptions options;
          options.stream = p.a;
@@ -208,7 +219,7 @@ std::vector<Mistake> Exchanges() {
       {"ASumIsFetchedByAnotherStream", "read-after-write",
        [](Program& p) {
          const StreamGuard on_stream(p.a);
-         const Array sum = Must(Sum(New(p.d)));
+         const Array sum = Must(Sum(Ones(p.d)));
          p.Mend([&] { EXPECT_OK(p.b.Wait(p.a)); });
          EXPECT_OK(devrt::Copy(p.b, p.NewPinned(), sum.data(), sum.nbytes()));
        }},

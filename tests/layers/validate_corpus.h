@@ -17,10 +17,14 @@
 #ifndef DEVRT_TESTS_LAYERS_VALIDATE_CORPUS_H_
 #define DEVRT_TESTS_LAYERS_VALIDATE_CORPUS_H_
 
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,6 +48,15 @@ class Program {
     x = NewBlock(d);
     y = NewBlock(d);
     far = NewBlock(e);
+    for (char* const block : {x, y, far}) {
+      const std::vector<char> contents(kBlock, NextValue());
+      EXPECT_OK(devrt::Copy(DefaultStream(block == far ? e : d), block,
+                            contents.data(), kBlock));
+    }
+    for (const Device device : {d, e}) {
+      blocks_.emplace_back(device, Must(Allocate(device, kSeenBytes)));
+      seen_.push_back(static_cast<uint64_t*>(blocks_.back().second));
+    }
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -58,15 +71,38 @@ class Program {
   }
   bool mended() const { return mended_; }
 
-  // Kernels that say what they use.
-  static void Write(StreamRef s, void* p, uint64_t bytes = kBlock) {
-    Use(s, devrt::Write(p, bytes), "write");
+  // Kernels that say what they use.  On the simulator each computes something
+  // of its own, so that another order shows: a write writes a new value, an
+  // update depends on the value before, and a read notes what it has seen.
+  void Write(StreamRef s, void* p, uint64_t bytes = kBlock) {
+    const char value = NextValue();
+    const auto body = [=](const LaunchContext& kernel) {
+      auto* const to = Local(kernel, static_cast<char*>(p), bytes);
+      if (to != nullptr) std::memset(to, value, bytes);
+    };
+    Use(s, {devrt::Write(p, bytes)}, "write", body);
   }
-  static void Read(StreamRef s, const void* p, uint64_t bytes = kBlock) {
-    Use(s, devrt::Read(p, bytes), "read");
+  void Read(StreamRef s, const void* p, uint64_t bytes = kBlock) {
+    uint64_t* const seen = NextSeen(s);
+    const auto body = [=](const LaunchContext& kernel) {
+      const auto* const from =
+          Local(kernel, static_cast<const char*>(p), bytes);
+      uint64_t* const to = Local(kernel, seen, sizeof *seen);
+      if (from == nullptr || to == nullptr) return;
+      *to = std::hash<std::string_view>()({from, bytes});
+    };
+    Use(s, {devrt::Read(p, bytes), devrt::Write(seen, sizeof *seen)}, "read",
+        body);
   }
-  static void Update(StreamRef s, void* p, uint64_t bytes = kBlock) {
-    Use(s, ReadWrite(p, bytes), "update");
+  void Update(StreamRef s, void* p, uint64_t bytes = kBlock) {
+    const char value = NextValue();
+    const auto body = [=](const LaunchContext& kernel) {
+      auto* const at = Local(kernel, static_cast<char*>(p), bytes);
+      for (uint64_t i = 0; at != nullptr && i < bytes; ++i) {
+        at[i] = static_cast<char>(3 * at[i] + value);
+      }
+    };
+    Use(s, {ReadWrite(p, bytes)}, "update", body);
   }
   // A kernel that the program enqueues on the native stream, and declares to
   // the layer only.
@@ -74,8 +110,8 @@ class Program {
     EXPECT_OK(s.Native());
     EXPECT_OK(validate::AnnotateWork(s, {access}, "native kernel"));
   }
-  // Lets the stream's work last: devrt queries events of its own, and the layer
-  // takes an answer that work is complete for a wait of the host.
+  // Lets the stream's work last: operations on arrays come after work that
+  // devrt found complete by a query of its own.
   static void KeepBusy(StreamRef s) { EXPECT_OK(Spin(s, 50'000'000)); }
   static void Copy(StreamRef s, void* to, const void* from,
                    uint64_t bytes = kBlock) {
@@ -127,18 +163,40 @@ class Program {
   }
   char* NewPinned() {
     pinned_.push_back(Must(AllocateHost(d, kBlock)));
+    std::memset(pinned_.back(), NextValue(), kBlock);
     return static_cast<char*>(pinned_.back());
   }
+  // A value that the program has not used before.
+  char NextValue() { return static_cast<char>(++values_); }
 
  private:
-  static void Use(StreamRef s, Access access, const char* name) {
+  static constexpr uint64_t kSeenBytes = uint64_t{1} << 16;
+
+  template <typename Body>
+  static void Use(StreamRef s, std::initializer_list<Access> accesses,
+                  const char* name, Body body) {
     LaunchOptions options;
     options.name = name;
-    EXPECT_OK(Launch(
-        s, {access}, [](const LaunchContext&) {}, options));
+    EXPECT_OK(Launch(s, accesses, body, options));
+  }
+
+  // Where the kernel finds the memory; nullptr on a GPU, whose kernels these
+  // are not, and for memory that its device cannot access.
+  template <typename T>
+  static T* Local(const LaunchContext& kernel, T* p, uint64_t bytes) {
+    return kernel.on_host() ? kernel.Local(p, bytes / sizeof(T)) : nullptr;
+  }
+
+  // Memory of the stream's device that no other kernel uses.
+  uint64_t* NextSeen(StreamRef s) {
+    const uint64_t number = reads_++ % (kSeenBytes / sizeof(uint64_t));
+    return seen_[s.device() == d ? 0 : 1] + number;
   }
 
   const bool mended_;
+  std::atomic<uint32_t> values_{0};
+  std::atomic<uint64_t> reads_{0};
+  std::vector<uint64_t*> seen_;  // of `d` and of `e`
   std::deque<Event> events_;
   std::vector<std::pair<Device, void*>> blocks_;
   std::vector<void*> pinned_;
@@ -170,6 +228,8 @@ std::vector<Mistake> HostMistakes();
 std::vector<Mistake> MemoryMistakes();
 std::vector<Mistake> OrderMistakes();
 std::vector<Mistake> ReportMistakes();
+// For exact order of host threads: AllMistakes lacks them.
+std::vector<Mistake> ThreadMistakes();
 
 inline std::vector<Mistake> AllMistakes() {
   std::vector<Mistake> all;

@@ -77,6 +77,19 @@ TEST(ValidateMemory, AUseAfterTheFreeIsFoundUntilTheAddressHasANewBlock) {
   EXPECT_THAT(w.findings, SizeIs(1));
 }
 
+TEST(ValidateMemory, AFreeOfABlockEndsItsLivePartsToo) {
+  Watched w;
+  w.Allocate();
+  w.HandOut(w.a);
+  w.Write(w.a);
+  EXPECT_NE(w.detector.Free(w.At(), kAt), 0U);
+  EXPECT_THAT(w.Kinds(), ElementsAre(FindingKind::kFreeWhileUsed));
+  EXPECT_THAT(w.detector.memory().Live(), IsEmpty());
+  w.Write(w.a);
+  EXPECT_THAT(w.Kinds(), ElementsAre(FindingKind::kFreeWhileUsed,
+                                     FindingKind::kUseAfterFree));
+}
+
 TEST(ValidateMemory, TheSystemGivesAddressesOfAFreedBlockToTheProgram) {
   Watched w;
   w.Allocate();

@@ -4,6 +4,7 @@
 // host reads and writes by copies from host to host, which devrt sees, and by
 // pointers.  Most are from reports of public projects, which are named.
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -95,9 +96,9 @@ std::vector<Mistake> Writes() {
       // NVIDIA/TensorRT-LLM#15546
       {"AStagingBufferServesTheNextStepTooEarly", "write-after-read",
        [](Program& p) {
-         const std::vector<char> table(kBlock);
          char* const staging = p.NewPinned();
          for (int step = 0; step < 3; ++step) {
+           const std::vector<char> table(kBlock, p.NextValue());
            p.HostCopy(staging, table.data());
            p.Copy(p.a, p.x, staging);
            p.Read(p.a, p.x);
@@ -119,9 +120,9 @@ std::vector<Mistake> Writes() {
       // NVIDIA/cuopt#1759
       {"ASecondPublishOverwritesTheFirst", "write-after-read",
        [](Program& p) {
-         const std::vector<char> routes(kBlock);
          char* const staging = p.NewPinned();
          const auto publish = [&](char* to) {
+           const std::vector<char> routes(kBlock, p.NextValue());
            p.HostCopy(staging, routes.data());
            p.Copy(p.a, to, staging);
            p.Mend([&] { p.Sync(p.a); });
@@ -192,6 +193,7 @@ std::vector<Mistake> Pointers() {
            }
            std::memset(buffers[i], batch, kBlock);
            p.Copy(p.a, p.x, buffers[i]);
+           p.Read(p.a, p.x);  // trains
            uploaded[i] = &p.Record(p.a);
          }
          p.Sync(p.a);
@@ -220,8 +222,9 @@ std::vector<Mistake> Pointers() {
          std::vector<char> items(kBlock);
          p.Copy(p.a, p.x, items.data());
          p.Mend([&] { p.Sync(p.a); });
-         // As its destructor does.
+         // Its memory goes to another vector.
          EXPECT_OK(validate::UseOnHost({Write(items.data(), kBlock)}));
+         std::fill(items.begin(), items.end(), p.NextValue());
          p.Sync(p.a);
        }},
       {"AHostFunctionReadsWhatAnotherStreamCopies", "read-after-write",
@@ -230,8 +233,11 @@ std::vector<Mistake> Pointers() {
          p.Copy(p.a, host, p.x);
          p.Mend([&] { p.Wait(p.b, p.Record(p.a)); });
          const Access access = Read(host, kBlock);
+         char* const answer = p.NewPinned();
          EXPECT_OK(validate::AnnotateWork(p.b, {access}, "host function"));
-         EXPECT_OK(LaunchHostFunc(p.b, [](absl::Status) {}));
+         EXPECT_OK(LaunchHostFunc(
+             p.b, [=](absl::Status) { std::memcpy(answer, host, kBlock); }));
+         p.Copy(p.b, p.y, answer);
          p.Sync(p.b);
        }},
   };
@@ -256,10 +262,11 @@ std::vector<Mistake> Lives() {
          p.Copy(p.a, p.x, host.data());
          p.Mend([&] { p.Sync(p.a); });
          EXPECT_OK(UnregisterHost(p.d, host.data()));
+         std::fill(host.begin(), host.end(), p.NextValue());
          p.Sync(p.a);
        }},
       // cupy/cupy#8845
-      {"APinnedBlockGoesToTheNextDownload", "write-after-read",
+      {"APinnedBlockGoesToTheNextDownload", "use-after-free",
        [](Program& p) {
          const std::vector<char> next(kBlock);
          void* const source = Must(AllocatePinned(p.d, kBlock));

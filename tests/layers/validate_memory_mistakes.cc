@@ -26,6 +26,8 @@ std::vector<Mistake> MemoryMistakes() {
          char* const block = Cached(p.a);
          p.Mend([&] { p.Wait(p.b, p.Record(p.a)); });
          p.Write(p.b, block);
+         p.Sync(p.a);
+         p.Read(p.b, block);
          p.Sync(p.b);
          EXPECT_OK(FreeMemory(block));
        }},
@@ -63,6 +65,8 @@ std::vector<Mistake> MemoryMistakes() {
          p.Copy(p.b, host, p.y);
          p.Sync(p.a);
          p.Sync(p.b);
+         std::vector<char> result(kBlock);
+         p.HostCopy(result.data(), host);
          EXPECT_OK(FreeHost(host));
        }},
       {"AStagingBufferIsFilledBeforeItsUpload", "write-after-read",
@@ -113,6 +117,8 @@ std::vector<Mistake> MemoryMistakes() {
          p.Copy(p.b, host.data(), p.y);
          p.Sync(p.a);
          p.Sync(p.b);
+         std::vector<char> result(kBlock);
+         p.HostCopy(result.data(), host.data());
        }},
   };
 }

@@ -38,6 +38,7 @@ class IdleDriver final : public mtia::Driver {
   devrt_status Wait(mtia::HostThread*) override { return nullptr; }
   devrt_status SoftWait(mtia::HostThread*) override { return nullptr; }
   void Decide(mtia::HostThread*) override {}
+  void Spend(mtia::HostThread*) override {}
   mtia::VTime Now(const mtia::HostThread*) const override { return 0; }
   void Stop() override {}
   void Start() override {}
@@ -95,9 +96,9 @@ class Engine {
   mtia::Streams streams_{&config_};
   mtia::Events events_;
   mtia::Tokens tokens_;
-  mtia::Execution execution_{&config_, &memory_};
-  mtia::Scheduler scheduler_{&config_, &history_, &streams_, &tokens_,
-                             &execution_};
+  mtia::Execution execution_{&config_, &memory_, &history_.outcome};
+  mtia::Scheduler scheduler_{&config_, &history_,   &streams_,
+                             &tokens_, &execution_, nullptr};
   IdleDriver driver_;
   mtia::HostThread host_;
   std::vector<mtia::Stream*> handles_;

@@ -147,9 +147,8 @@ std::vector<Mistake> Pipelines() {
       // huggingface/pytorch-image-models#2784
       {"APrefetcherOverwritesTheBatchInUse", "write-after-read",
        [](Program& p) {
-         char* const batch = p.NewPinned();
          for (int step = 0; step < 3; ++step) {
-           p.Copy(p.b, p.x, batch);  // prefetches
+           p.Copy(p.b, p.x, p.NewPinned());  // prefetches
            p.Wait(p.a, p.Record(p.b));
            p.Read(p.a, p.x);  // trains
            p.Mend([&] { p.Wait(p.b, p.Record(p.a)); });

@@ -65,13 +65,23 @@ TEST(ConfigTest, ReadsTheExampleOfTheHeader) {
 TEST(ConfigTest, ReadsEveryKey) {
   const Config c = Parsed(
       " devices = 64 , memory=2GiB,overhead=3MiB,pinned=5MiB,granularity=1KiB,"
-      "gap=0,mode=threaded,strategy=lifo,seed=18446744073709551615,"
+      "gap=0,mode=threaded,strategy=lifo,changes=3,seed=18446744073709551615,"
       "slots=unlimited,pageable=late,poison=full,peers=0-1+3-2+0-1,"
       "queue_depth=2000,fault_scope=process,raw_free_syncs=yes,"
       "fault_delivery=abort,strict=cuda,split_limit=8KiB,host_access=continue,"
       "watchdog=3s,baton=off,pin=off,step_limit=99,priorities=-2..1,"
-      "invert_priorities=yes,latency=5us,kernel=7ns,h2d=1GB/s,d2h=2GiB/s,"
-      "p2p=3MB,local=4000,host_call=0");
+      "invert_priorities=yes,latency=5us,kernel=7ns,copy=9ns,jitter=3,h2d=1GB/"
+      "s,d2h=2GiB/s,"
+      "p2p=3MB,local=4000,host_call=0,collective_slots=3,"
+      "collective_mismatch=hang,collective_skew=0,collective_alpha=1us,"
+      "collective_node=4,collective_link=1GB,collective_nic=2MB");
+  EXPECT_EQ(c.collective_slots, 3u);
+  EXPECT_EQ(c.collective_mismatch, Mismatch::kHang);
+  EXPECT_EQ(c.collective_skew, 0u);
+  EXPECT_EQ(c.collective_alpha, 1'000u);
+  EXPECT_EQ(c.collective_node, 4u);
+  EXPECT_EQ(c.collective_link, 1'000'000'000u);
+  EXPECT_EQ(c.collective_nic, 2'000'000u);
   EXPECT_EQ(c.devices, 64u);
   EXPECT_EQ(c.memory, 2ull << 30);
   EXPECT_EQ(c.overhead, 3u << 20);
@@ -79,6 +89,7 @@ TEST(ConfigTest, ReadsEveryKey) {
   EXPECT_EQ(c.granularity, 1024u);
   EXPECT_EQ(c.gap, 0u);
   EXPECT_EQ(c.strategy, StrategyKind::kLifo);
+  EXPECT_EQ(c.changes, 3u);
   EXPECT_EQ(c.seed, ~uint64_t{0});
   EXPECT_EQ(c.slots, kUnlimited);
   EXPECT_EQ(c.pageable, Pageable::kLate);
@@ -102,6 +113,8 @@ TEST(ConfigTest, ReadsEveryKey) {
   EXPECT_TRUE(c.invert_priorities);
   EXPECT_EQ(c.latency, 5000u);
   EXPECT_EQ(c.kernel, 7u);
+  EXPECT_EQ(c.copy, 9u);
+  EXPECT_EQ(c.jitter, 3u);
   EXPECT_EQ(c.h2d, 1'000'000'000u);
   EXPECT_EQ(c.d2h, 2ull << 30);
   EXPECT_EQ(c.p2p, 3'000'000u);
@@ -160,6 +173,25 @@ TEST(ConfigTest, KeysWinOverTheProfile) {
   }
 }
 
+TEST(ConfigTest, DirectedNamesTwoOperations) {
+  const Config c = Parsed("hold=1.20,until=0.3,strategy=directed,outcome=on");
+  EXPECT_EQ(c.hold, (OpId{1, 20}));
+  EXPECT_EQ(c.until, (OpId{0, 3}));
+  EXPECT_EQ(ConfigText(Parsed(ConfigText(c))), ConfigText(c));
+  EXPECT_THAT(Refused("strategy=directed,until=0.1"),
+              HasSubstr("key \"hold\" cannot be \"none\""));
+  EXPECT_THAT(Refused("strategy=directed,hold=0.1,until=0.1"),
+              HasSubstr("another operation than hold"));
+}
+
+TEST(ConfigTest, HashLeavesOutWhatAReplayDoesNotNeed) {
+  const uint64_t hash = ConfigHash(Config{});
+  EXPECT_EQ(ConfigHash(Parsed("strategy=directed,hold=0.1,until=0.2,seed=9,"
+                              "outcome=on")),
+            hash);
+  EXPECT_NE(ConfigHash(Parsed("gap=0")), hash);
+}
+
 struct WrongValue {
   const char* text;
   const char* expected;
@@ -212,6 +244,8 @@ TEST(ConfigTest, MessageNamesTheTimeRateOrNumberThatIsWrong) {
       {"priorities=-101..0", "-100"},
       {"latency=fast", "such as 200ns"},
       {"kernel=0", "1ns"},
+      {"copy=0", "1ns"},
+      {"jitter=91", "from 0 to 90"},
       {"h2d=0", "1KB/s"},
       {"local=1ns", "1KB/s"},
       {"host_call=1MiB", "a time"},
@@ -221,9 +255,16 @@ TEST(ConfigTest, MessageNamesTheTimeRateOrNumberThatIsWrong) {
 TEST(ConfigTest, MessageNamesTheChoicesOfAKey) {
   ExpectRefused({
       {"mode=fast", "virtual or threaded"},
-      {"strategy=Random", "hw, asap, alap, lifo or random"},
+      {"strategy=Random", "hw, asap, alap, lifo, random, pos, pct or directed"},
+      {"changes=101", "from 0 to 100"},
+      {"hold=0.1", "none, because only strategy=directed"},
+      {"hold=1", "thread.index"},
+      {"until=a.b", "thread.index"},
+      {"until=-1.2", "thread.index"},
+      {"outcome=yes", "on or off"},
       {"pageable=yes", "explore, sync, staged or late"},
       {"poison=1", "full, edges or off"},
+      {"written=0", "keep or poison"},
       {"peers=some", "all, ring, none, or links"},
       {"peers=0-0", "between two devices"},
       {"peers=0-1+", "joined by +"},
@@ -312,7 +353,7 @@ TEST(ConfigTest, ChecksKeysAgainstEachOther) {
 
 TEST(ConfigTest, HashLeavesOutSeedAndStrategy) {
   const uint64_t hash = ConfigHash(Config{});
-  EXPECT_EQ(ConfigHash(Parsed("seed=9,strategy=random")), hash);
+  EXPECT_EQ(ConfigHash(Parsed("seed=9,strategy=random,step_limit=5")), hash);
   EXPECT_NE(ConfigHash(Parsed("devices=3")), hash);
   EXPECT_NE(ConfigHash(Parsed("poison=off")), hash);
 }

@@ -270,6 +270,35 @@ TEST_F(Deadlock, SingleThreadGetsAnImmediateError) {
   Sync(s);
 }
 
+// With threads that only sleep until they are woken, the end of a wait is as
+// certain as without them, and the watchdog does not matter.
+TEST_F(Deadlock, IsReportedAtOnceWhereNoOtherThreadCanAct) {
+  constexpr std::chrono::seconds kLimit(20);
+  Reset("watchdog=600s");
+  const auto begin = std::chrono::steady_clock::now();
+  std::promise<void> never;
+  std::thread parked([&never] { never.get_future().wait(); });
+  devrt_stream a = NewStream(), b = NewStream();
+  devrt_flag flag = NewFlag();
+  Hold(a, flag);
+  ExpectCode(ops().stream_sync(self(), a), DEVRT_FAILED_PRECONDITION);
+  // A poll, and a host function that waits for a later one.
+  Result error;
+  for (uint32_t done = 0; error.code == DEVRT_OK;) {
+    error = Take(ops().stream_query(self(), a, &done));
+  }
+  EXPECT_THAT(error.text, HasSubstr("polls for work that cannot complete"));
+  Gate gate;
+  HostFunc(b, [&gate] { gate.Wait(); });
+  ExpectCode(ops().stream_sync(self(), b), DEVRT_FAILED_PRECONDITION);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
+  gate.Open();
+  Set(flag);
+  OK(ops().device_sync(self(), 0));
+  never.set_value();
+  parked.join();
+}
+
 TEST_F(Deadlock, FlagTimeouts) {
   for (const std::string config :
        {"", "strategy=random,seed=3", "strategy=alap", "mode=threaded"}) {

@@ -45,8 +45,8 @@ Result Take(devrt_status status);
 // A closure as a kernel.
 using Body = std::function<void(const devrt_kernel_context_v0*)>;
 
-inline constexpr const char* kStrategies[] = {"hw", "asap", "alap", "lifo",
-                                              "random"};
+inline constexpr const char* kStrategies[] = {"hw",     "asap", "alap", "lifo",
+                                              "random", "pos",  "pct"};
 
 class EngineTest : public ::testing::Test {
  protected:

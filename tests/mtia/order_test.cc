@@ -364,5 +364,49 @@ TEST_F(Order, BareWaitOutlivesItsStream) {
   }
 }
 
+// A kernel that declares memory as written only.
+class WrittenOnly : public EngineTest {
+ protected:
+  // The value of a cell of 5 after `body`.
+  static int64_t After(void (*body)(int64_t* cell)) {
+    int64_t* const cell = NewCell(0, 5);
+    devrt_stream s = NewStream();
+    Launch(
+        s,
+        [cell, body](const devrt_kernel_context_v0* context) {
+          constexpr uint32_t kBoth = DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE;
+          body(static_cast<int64_t*>(context->local(context, cell, 8, kBoth)));
+        },
+        {{cell, 8, DEVRT_ACCESS_WRITE, 0}});
+    Sync(s);
+    return Peek(cell);
+  }
+};
+
+TEST_F(WrittenOnly, AReadByAPointerToConstIsAFault) {
+  int64_t* const cell = NewCell(0, 5);
+  devrt_stream s = NewStream();
+  Launch(s,
+         [cell](const devrt_kernel_context_v0* context) {
+           context->local(context, cell, 8, DEVRT_ACCESS_READ);
+         },
+         {{cell, 8, DEVRT_ACCESS_WRITE, 0}});
+  const Result result = Take(ops().stream_sync(self(), s));
+  EXPECT_EQ(result.native_code, 700);
+  EXPECT_THAT(result.text, ::testing::HasSubstr("declares as read"));
+}
+
+TEST_F(WrittenOnly, KeepsWhatTheKernelLeavesOut) {
+  EXPECT_EQ(After([](int64_t*) {}), 5);
+  EXPECT_EQ(After([](int64_t* cell) { *cell = -1; }), -1);
+}
+
+TEST_F(WrittenOnly, PoisonShowsWhatTheKernelReads) {
+  Reset("written=poison");
+  EXPECT_EQ(After([](int64_t* cell) { *cell = 7; }), 7);
+  EXPECT_EQ(After([](int64_t* cell) { *cell = -1; }), -1);
+  EXPECT_EQ(After([](int64_t* cell) { *cell += 2; }), 1);  // and not 7
+}
+
 }  // namespace
 }  // namespace devrt::test

@@ -2,6 +2,8 @@
 //
 // Determinism: seeds, trace hashes and replay tokens.
 #include <set>
+#include <string>
+#include <utility>
 
 #include "tests/mtia/engine_fixture.h"
 
@@ -106,6 +108,15 @@ class Replay : public EngineTest {
     OK(ops().device_sync(self(), 0));
     return Peek(x);
   }
+  static std::vector<devrt_sim_decision_v1> Decisions() {
+    std::vector<devrt_sim_decision_v1> made;
+    const auto visit = [](void* arg, const devrt_sim_decision_v1* decision) {
+      static_cast<std::vector<devrt_sim_decision_v1>*>(arg)->push_back(
+          *decision);
+    };
+    OK(sim().decisions(self(), visit, &made));
+    return made;
+  }
   static std::string Config(const std::string& strategy, int seed) {
     return "strategy=" + strategy + ",seed=" + std::to_string(seed);
   }
@@ -124,6 +135,46 @@ TEST_F(Replay, SameSeedSameTrace) {
       EXPECT_EQ(Text(sim().token), token);
     }
   }
+}
+
+// The calls that make, record and destroy an event change no schedule.
+TEST_F(Replay, CallsThatCannotChangeAResultAreNoDecisions) {
+  const auto run = [](const std::string& strategy, bool more) {
+    Reset(Config(strategy, 5));
+    devrt_stream a = NewStream(), b = NewStream();
+    int64_t* const x = NewCell(0, 1);
+    for (int i = 0; i < 10; ++i) {
+      MulAdd(a, x, 2, 1);
+      MulAdd(b, x, 3, 0);
+      if (!more) continue;
+      devrt_event event = NewEvent();
+      void* native = nullptr;
+      OK(ops().event_native(self(), event, &native));
+      OK(ops().event_destroy(self(), event));
+      devrt_pointer_info_v0 info = {};
+      info.struct_size = sizeof info;
+      OK(ops().pointer_info(self(), x, &info));
+      OK(ops().stream_destroy(self(), NewStream()));
+      NewCell(1);
+      Text(sim().token);
+      TraceHash();
+    }
+    OK(ops().device_sync(self(), 0));
+    return std::make_pair(Peek(x), Text(sim().token));
+  };
+  for (const std::string strategy : {"asap", "alap", "lifo", "random"}) {
+    EXPECT_EQ(run(strategy, true), run(strategy, false)) << strategy;
+  }
+}
+
+// A query may see what was submitted just before.
+TEST_F(Replay, ARecordCanBeDoneAtTheNextQuery) {
+  std::set<bool> answers;
+  for (int seed = 0; seed < 20; ++seed) {
+    Reset(Config("random", seed));
+    answers.insert(EventDone(Mark(NewStream())));
+  }
+  EXPECT_EQ(answers.size(), 2u);
 }
 
 TEST_F(Replay, TokensRepeatTheRun) {
@@ -162,6 +213,63 @@ TEST_F(Replay, TokensRepeatRandomPrograms) {
       ASSERT_EQ(Text(sim().token), token) << strategy << " " << seed;
     }
   }
+}
+
+TEST_F(Replay, DecisionsAreRecordedWithTheirCandidates) {
+  OK(sim().decisions_enable(self(), 1));
+  Reset(Config("random", 3));
+  Program();
+  const std::string token = Text(sim().token);
+  const std::vector<devrt_sim_decision_v1> made = Decisions();
+  ASSERT_GT(made.size(), 20u);
+  bool stream_moved = false, host_moved = false;
+  for (const devrt_sim_decision_v1& decision : made) {
+    EXPECT_GE(decision.count, 2u);
+    EXPECT_LT(decision.choice, decision.count);
+    stream_moved = stream_moved || decision.seq > 0;
+    host_moved = host_moved || decision.seq == 0;
+  }
+  EXPECT_TRUE(stream_moved && host_moved);
+
+  OK(sim().replay(self(), token.data(), token.size()));
+  Program();
+  const std::vector<devrt_sim_decision_v1> again = Decisions();
+  ASSERT_EQ(again.size(), made.size());
+  for (size_t i = 0; i < made.size(); ++i) {
+    EXPECT_EQ(again[i].count, made[i].count);
+    EXPECT_EQ(again[i].choice, made[i].choice);
+    EXPECT_EQ(again[i].seq, made[i].seq);
+  }
+  OK(sim().decisions_enable(self(), 0));
+  Reset("");
+  EXPECT_TRUE(Decisions().empty());
+}
+
+TEST_F(Replay, TheTimelineHasStepsAndAccesses) {
+  Reset("strategy=alap");
+  OK(sim().timeline_enable(self(), 1));
+  devrt_stream s = NewStream();
+  int64_t* const x = NewCell(0, 1);
+  MulAdd(s, x, 2, 1);
+  Sync(s);
+  struct Seen {
+    devrt_sim_op_v1 op = {};
+    std::vector<devrt_access_v0> accesses;
+  } seen;
+  OK(sim().timeline(
+      self(),
+      [](void* arg, const devrt_sim_op_v1* op) {
+        Seen* const out = static_cast<Seen*>(arg);
+        out->op = *op;
+        out->accesses.assign(op->accesses, op->accesses + op->access_count);
+      },
+      &seen));
+  EXPECT_LT(seen.op.submit_step, seen.op.begin_step);
+  EXPECT_LT(seen.op.begin_step, seen.op.end_step);
+  EXPECT_EQ(seen.op.split, 1u);
+  ASSERT_EQ(seen.accesses.size(), 1u);
+  EXPECT_EQ(seen.accesses[0].ptr, x);
+  EXPECT_EQ(seen.accesses[0].size, sizeof *x);
 }
 
 TEST_F(Replay, BadTokens) {

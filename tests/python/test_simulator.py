@@ -309,6 +309,28 @@ def test_seeds_and_replay():
         simulator.replay("dvs1:nonsense")
 
 
+def test_names_of_operations_and_the_outcome(two):
+    def run(**settings):
+        simulator.reset(outcome="on", **settings)
+        simulator.enable_timeline()
+        stream = devrt.Stream(two[0])
+        first = simulator.next_op()
+        array = devrt.zeros(4, "float32", device=two[0])
+        with stream:
+            array.fill(2)
+        assert array.tolist() == [2.0] * 4
+        assert simulator.next_op()[1] > first[1]
+        indices = [op["index"] for op in simulator.timeline()]
+        assert [i for i in indices if i is not None][:2] == [0, 1]
+        del array, stream
+        return simulator.outcome()
+
+    assert run(strategy="alap") == run(strategy="random", seed=3)
+    simulator.reset()
+    with pytest.raises(devrt.Error, match="outcome=on"):
+        simulator.outcome()
+
+
 def test_injected_faults_become_errors():
     simulator.inject_fault("api", where="stream_create", native_code=2)
     with pytest.raises(devrt.OutOfMemoryError) as info:
@@ -377,6 +399,7 @@ def test_stats_and_yield():
     s.synchronize()
     assert simulator.stats()["completed_ops"] >= 1
     assert simulator.deadlock_report() == ""
+    assert simulator.stats()["uncontrolled"] == 0
 
 
 def test_only_simulators_are_simulators():

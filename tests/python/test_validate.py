@@ -220,3 +220,83 @@ def test_that_passes(at_the_end):
 
 def test_pytest_without_the_option_looks_for_nothing(run_pytest):
     run_pytest(RACE).assert_outcomes(passed=2, failed=1)
+
+
+def test_a_finding_shows_its_picture_in_a_notebook(run):
+    out = run("""
+import devrt
+with devrt.validate():
+    pass
+SETUP
+try:
+    with devrt.validate():
+        race(ordered=False)
+except devrt.RaceError as error:
+    finding, = error.findings
+    print(finding._repr_svg_())
+    print(error._repr_html_().startswith("<pre>race-"))
+    print("&quot;writer&quot;" in error._repr_html_())
+    print(finding._repr_svg_() in error._repr_html_())
+""")
+    assert out.startswith("<svg") and "missing wait" in out
+    assert out.endswith("True\nTrue\nTrue\n")
+
+
+HOST_FUNCTION = """
+import devrt
+with devrt.validate():
+    pass
+SETUP
+address = devrt.pinned_alloc(4096, device)
+done = []
+def use(word):
+    done.append(word)
+use_it = devrt.with_accesses(use, reads=[(address, 4096)])
+"""
+
+
+def test_a_host_function_declares_what_it_uses(run):
+    out = run(HOST_FUNCTION + """
+with devrt.validate(check=False) as validation:
+    devrt.annotate_work(a, writes=[(address, 4096)], name="writer")
+    b.launch_host_func(use_it, 7).result()
+print(done)
+print(validation.findings[0].kind)
+print(validation.findings[0].text)
+""")
+    assert out.startswith("[7]\n")
+    assert "read-after-write" in out and 'read "host function"' in out
+
+
+def test_a_host_function_in_order_is_right(run):
+    assert run(HOST_FUNCTION + """
+with devrt.validate():
+    devrt.annotate_work(a, writes=[(address, 4096)], name="writer")
+    b.wait(a.record())
+    b.launch_host_func(use_it, 7).result()
+    devrt.annotate_work(a, writes=[(address, 4096)], name="after the result")
+print(done)
+""") == "[7]\n"
+
+
+def test_later_work_does_not_wait_for_a_host_function(run):
+    assert run(HOST_FUNCTION + """
+with devrt.validate(check=False) as validation:
+    future = a.launch_host_func(use_it, 7)
+    devrt.annotate_work(a, writes=[(address, 4096)], name="too early")
+    future.result()
+print(*[finding.kind for finding in validation.findings])
+""") == "host-access-in-flight\n"
+
+
+def test_a_refused_host_function_does_not_run(run):
+    out = run(HOST_FUNCTION + """
+devrt.annotate_work(a, writes=[(address, 4096)], name="writer")
+try:
+    b.launch_host_func(use_it, 7)
+except devrt.Error as error:
+    print(error.code, "read-after-write" in str(error))
+a.synchronize()
+print(done)
+""", DEVRT_RACE="throw")
+    assert out == "FAILED_PRECONDITION True\n[]\n"

@@ -113,10 +113,32 @@ void Crash() {
 }
 void Nothing() {}
 
+void Leak() {
+  const devrt::Device device = Must(devrt::GetDevice("mtia:0"));
+  void* const block = Must(devrt::Allocate(device, kBytes));  // the leak
+  if (g_mended) Must(devrt::Free(device, block));
+}
+
+void Deadlock() {
+  Machine m;
+  const devrt::Flag flag = Must(devrt::Flag::Create(m.device));
+  if (g_mended) Must(flag.Set());
+  Must(flag.WaitOn(m.writer));        // the held kernel
+  (void)m.writer.Synchronize().ok();  // the wait
+  Must(flag.Set());
+}
+
 const std::map<std::string, std::function<void()>> kActions = {
-    {"both", Both}, {"children", Children},      {"crash", Crash},
-    {"fail", Fail}, {"nothing", Nothing},        {"other_device", OtherDevice},
-    {"once", Once}, {"three_times", ThreeTimes},
+    {"both", Both},
+    {"children", Children},
+    {"crash", Crash},
+    {"deadlock", Deadlock},
+    {"fail", Fail},
+    {"leak", Leak},
+    {"nothing", Nothing},
+    {"once", Once},
+    {"other_device", OtherDevice},
+    {"three_times", ThreeTimes},
 };
 
 }  // namespace

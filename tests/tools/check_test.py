@@ -159,6 +159,8 @@ class ExitCodes(CheckTest):
         self.assert_wrong_usage(["check"], "no program given")
         self.assert_wrong_usage(["check", "--error-exitcode=256", "true"],
                                 "from 0 to 255")
+        self.assert_wrong_usage(["check", "--host-order=none", "true"],
+                                "--host-order is observed or exact, not")
         (self.folder / "known").write_text("# none\n", encoding="utf-8")
         for flags in (["--json=a", "--sarif=a"],
                       ["--json=./known", "--suppressions=known"],
@@ -302,6 +304,28 @@ class Files(CheckTest):
         self.check("other_device", expect=FINDINGS, flags=["--svg=pictures"])
         picture, = (self.folder / "pictures").iterdir()
         self.assertNotIn("missing wait", picture.read_text(encoding="utf-8"))
+
+    def test_a_deadlock(self):
+        self.check("deadlock", "mended")
+        result = self.check("deadlock", expect=FINDINGS, flags=["--svg=pictures"])
+        self.assertIn("[deadlock] a thread waits for what cannot go on", result.stderr)
+        self.assertEqual(list((self.folder / "pictures").iterdir()), [])
+        run = self.sarif("deadlock", expect=FINDINGS)
+        found, = run["results"]
+        self.assertEqual(found["ruleId"], "deadlock")
+        places = found["locations"] + found["relatedLocations"]
+        self.assertEqual(
+            [place["physicalLocation"]["region"]["startLine"] for place in places],
+            self.lines("wait", "held kernel"))
+
+    def test_a_leak(self):
+        self.check("leak")
+        self.check("leak", "mended", flags=["--leaks"])
+        result = self.check("leak", expect=FINDINGS, flags=["--leaks"])
+        self.assertIn("[leak] 1 block of mtia:0 with 4096 bytes is alive at the end",
+                      result.stderr)
+        line, = self.lines("leak")
+        self.assertIn(f"check_program.cc:{line}", result.stderr)
 
     def test_pictures(self):
         finding = self.finding()

@@ -72,7 +72,7 @@ class List(ToolTest):
         text = result.stdout + result.stderr
         self.assertEqual(text.count("cannot be used: NOT_FOUND"), 2)
         self.assertEqual(text.count('no layer "trase" was found'), 1)
-        self.assertIn("known layers: trace, validate; searched: ", result.stderr)
+        self.assertIn("known layers: faults, trace, validate; searched: ", result.stderr)
 
     def test_refused_plugin(self):
         bad = self.folder / "libdevrt_bad.so"

@@ -2,6 +2,7 @@
 //
 // Pieces of the command that its own tests cannot reach.
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,9 +14,11 @@
 #include "gtest/gtest.h"
 #include "tools/common/arguments.h"
 #include "tools/common/json.h"
+#include "tools/common/program.h"
 #include "tools/common/terminal.h"
 #include "tools/common/text.h"
 #include "tools/demo/pipeline.h"
+#include "tools/timeline/findings_file.h"
 #include "tools/timeline/timeline.h"
 #include "tools/topo/machine_links.h"
 
@@ -45,6 +48,33 @@ TEST(FindDifference, NamesTheFirstWrongValue) {
 TEST(AfterKernels, EveryDeviceCounts) {
   EXPECT_EQ(AfterKernels(0, 2), 1u);
   EXPECT_EQ(AfterKernels(0, 3), 4u);  // 3 * ((3 * 0 + 1) squared) + 1
+}
+
+TEST(ReadFindings, TellsWhichFindingsAWaitMends) {
+  const auto pair = [](const std::string& kind) {
+    const std::string operation =
+        R"({"name":"k","actor":"stream 1","site":"a.cc:1","number":1})";
+    return R"({"id":"race-)" + kind + R"(","kind":")" + kind +
+           R"(","text":"t","remedy":"r","near_misses":[],"earlier":)" +
+           operation + R"(,"later":)" + operation + "}\n";
+  };
+  const CheckedRun run =
+      ReadFindings(pair("read-after-write") + pair("use-after-free") +
+                   pair("wrong-device") + pair("of-a-newer-layer") +
+                   R"({"id":"leak-1","kind":"leak","text":"t","remedy":"r",)"
+                   R"("heading":"h","participants":[]})");
+  EXPECT_EQ(run.damaged, 0u);
+  using Subject = CheckedFinding::Subject;
+  std::vector<Subject> subjects;
+  for (const CheckedFinding& finding : run.findings) {
+    subjects.push_back(finding.subject);
+    EXPECT_EQ(finding.LacksOrder(), finding.subject == Subject::kOrder);
+    EXPECT_EQ(finding.IsOfPair(), finding.kind != "leak");
+  }
+  const std::vector<Subject> expected = {Subject::kOrder, Subject::kUse,
+                                         Subject::kUse, Subject::kOrder,
+                                         Subject::kObjects};
+  EXPECT_EQ(subjects, expected);
 }
 
 TEST(JsonWriter, EscapesControlBytesAndInvalidUtf8) {
@@ -280,6 +310,25 @@ TEST(Timeline, NoLineIsWiderThanTheTerminal) {
       EXPECT_LE(text.find('\n', at) - at, columns);
     }
   }
+}
+
+TEST(RunQuietly, HasVariablesAndTheExitCode) {
+  const auto ended = RunQuietly({"sh", "-c", "cat; echo lost; exit $CODE"},
+                                {{"CODE", "7"}}, std::chrono::minutes(1));
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->exit_code, 7);
+  EXPECT_FALSE(ended->is_late);
+}
+
+TEST(RunQuietly, KillsWhatTakesTooLong) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto ended = RunQuietly({"sh", "-c", "sleep 60 & sleep 60; exit 0"}, {},
+                                std::chrono::milliseconds(20));
+  ASSERT_TRUE(ended.ok());
+  EXPECT_TRUE(ended->is_late);
+  EXPECT_NE(ended->exit_code, 0);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
 }
 
 }  // namespace

@@ -77,6 +77,37 @@ class Topo(ToolTest):
         self.assertEqual(self.run_json("topo", DEVRT_MTIA="devices=1")["links"],
                          [])
 
+    def test_measures_copies_on_request(self):
+        config = {"DEVRT_MTIA": "devices=2,h2d=25GB/s,p2p=100GB/s"}
+        text = self.run_tool("topo", "--measure", **config).stdout
+        self.assert_narrow(text)
+        matrix = text.split("memory:\n\n")[1].split("\n\n")[0]
+        rows = [line.split() for line in matrix.splitlines()]
+        self.assertEqual([row[0] for row in rows],
+                         ["FROM", "mtia:0", "mtia:1", "host"])
+        self.assertEqual(rows[1][1], "-")
+        self.assertAlmostEqual(float(rows[1][2]), 100, delta=2)
+        self.assertAlmostEqual(float(rows[3][1]), 25, delta=1)
+        told = self.run_json("topo", "--measure", **config)
+        self.assertAlmostEqual(told["links"][0]["bytes_per_second"], 100e9,
+                               delta=2e9)
+        device = told["devices"][1]
+        self.assertAlmostEqual(device["bytes_per_second_from_host"], 25e9,
+                               delta=1e9)
+        self.assertGreater(device["bytes_per_second_to_host"], 0)
+
+    def test_does_not_measure_unasked(self):
+        told = self.run_json("topo")
+        self.assertIsNone(told["links"][0]["bytes_per_second"])
+        self.assertIsNone(told["devices"][0]["bytes_per_second_to_host"])
+
+    def test_a_failed_measurement_is_said(self):
+        result = self.run_tool(
+            "topo", "--measure", expect=FAILURE, DEVRT_LAYERS="faults",
+            DEVRT_FAULTS="oom:nth=1")
+        self.assertIn("fails", result.stdout)
+        self.assertIn("out of memory", result.stdout)
+
     def test_bad_configuration(self):
         result = self.run_tool("topo", expect=FAILURE, DEVRT_MTIA="peers=star")
         self.assertIn("peers", result.stderr)

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/check/findings_file.h"
-#include "tools/timeline/timeline.h"
+#include "tools/timeline/findings_file.h"
 
 namespace devrt::tools {
 
@@ -21,10 +20,6 @@ std::string CheckSummary(const CheckedRun& run, bool texts);
 // `command` is the program's command line, and `exit_code` its result.
 std::string CheckSarif(const CheckedRun& run,
                        const std::vector<std::string>& command, int exit_code);
-
-// The streams of the two operations, with the last order that they have in
-// common, waits that do not help, and the missing one.
-Timeline FindingPicture(const CheckedFinding& finding);
 
 }  // namespace devrt::tools
 

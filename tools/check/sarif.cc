@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tools/check/reports.h"
+#include "tools/check/witness.h"
 #include "tools/common/json.h"
 #include "tools/common/text.h"
 
@@ -41,6 +42,8 @@ constexpr Rule kRules[] = {
      "An allocator hands memory out again while work still uses it."},
     {"host-access-in-flight",
      "The host uses memory without waiting for work that uses it."},
+    {"leak", "An object of the program is alive at the end."},
+    {"deadlock", "A thread waits for work that cannot go on."},
     {"wrong-device",
      "A kernel uses memory of a device that its own device cannot reach."},
 };
@@ -160,10 +163,17 @@ class SarifWriter {
     json_.Key("level").String("error");
     WriteText("message", Message(finding));
     json_.Key("locations").BeginArray();
-    WriteLocation(finding.later, "later: ");
-    WriteLocation(finding.earlier, "earlier: ");
+    if (finding.IsOfPair()) {
+      WriteLocation(finding.later, "later: ");
+      WriteLocation(finding.earlier, "earlier: ");
+    } else {
+      WriteLocation(finding.participants[0], "");
+    }
     json_.End();
     json_.Key("relatedLocations").BeginArray();
+    for (size_t i = 1; i < finding.participants.size(); ++i) {
+      WriteLocation(finding.participants[i], "participant: ");
+    }
     if (finding.last_ordered) {
       WriteLocation(*finding.last_ordered, "last common order: ");
     }
@@ -174,6 +184,10 @@ class SarifWriter {
     json_.End();
     json_.Key("partialFingerprints").BeginObject();
     json_.Key("devrtFindingId/v1").String(finding.id).End();
+    if (finding.witness.has_value() && finding.witness->confirmed()) {
+      json_.Key("properties").BeginObject();
+      json_.Key("witness").String(VariablesText(*finding.witness)).End();
+    }
     if (finding.count > 0) {
       json_.Key("occurrenceCount").Unsigned(finding.count);
     }
@@ -188,6 +202,10 @@ class SarifWriter {
 
   // The first sentence says what is wrong: viewers show it in lists.
   static std::string Message(const CheckedFinding& finding) {
+    if (!finding.IsOfPair()) {
+      return absl::StrFormat("%s: %s. To mend it: %s.", finding.kind,
+                             finding.heading, finding.remedy);
+    }
     const std::string earlier = OperationText(finding.earlier);
     const std::string later = OperationText(finding.later);
     std::string text =
@@ -199,6 +217,9 @@ class SarifWriter {
     text += absl::StrFormat(" To mend it: %s.", finding.remedy);
     for (const CheckedNearMiss& miss : finding.near_misses) {
       text += absl::StrFormat(" Near miss: %s.", miss.text);
+    }
+    if (finding.witness.has_value()) {
+      text += absl::StrFormat(" Witness: %s.", finding.witness->text);
     }
     return text;
   }

@@ -9,14 +9,26 @@
 namespace devrt::tools {
 namespace {
 
+std::string PlaceText(const CheckedOperation& operation) {
+  return operation.site.empty() ? "an unknown line" : Printable(operation.site);
+}
+
 std::string OperationText(const CheckedOperation& operation) {
-  return absl::StrFormat(
-      "%s \"%s\" on %s at %s", Printable(operation.access),
-      Printable(operation.name), Printable(operation.actor),
-      operation.site.empty() ? "an unknown line" : Printable(operation.site));
+  return absl::StrFormat("%s \"%s\" on %s at %s", Printable(operation.access),
+                         Printable(operation.name), Printable(operation.actor),
+                         PlaceText(operation));
 }
 
 std::string Short(const CheckedFinding& finding) {
+  if (!finding.IsOfPair()) {
+    std::string text = absl::StrFormat("%s [%s] %s", finding.id, finding.kind,
+                                       finding.heading);
+    for (const CheckedOperation& part : finding.participants) {
+      absl::StrAppendFormat(&text, "\n  %s %s at %s", Printable(part.actor),
+                            Printable(part.name), PlaceText(part));
+    }
+    return absl::StrCat(text, "\n  to mend it: ", finding.remedy);
+  }
   return absl::StrFormat(
       "%s [%s]\n  earlier  %s\n  later    %s\n  to mend it: %s", finding.id,
       finding.kind, OperationText(finding.earlier),
@@ -34,6 +46,10 @@ std::string FindingLines(const CheckedFinding& finding, bool whole) {
       absl::StrAppendFormat(&text, ", %d times", finding.count);
     }
     text += "\n";
+  }
+  if (finding.witness.has_value()) {
+    absl::StrAppend(&text, "    witness: ", Printable(finding.witness->text),
+                    "\n");
   }
   return text;
 }

@@ -24,10 +24,18 @@ std::vector<std::string> FlagNames(const Command& command) {
   return names;
 }
 
+// A switch, or a flag whose value may be left out: "--flag" or "--flag=value".
+bool MayStandAlone(const Flag& flag) {
+  return flag.value == nullptr || flag.value[0] == '[';
+}
+
+// "--size=MiB", "--witness[=RUNS]"
 std::string FlagTitle(const Flag& flag) {
-  return flag.value == nullptr
-             ? flag.name
-             : absl::StrFormat("%s=%s", flag.name, flag.value);
+  if (flag.value == nullptr) return flag.name;
+  if (MayStandAlone(flag)) {
+    return absl::StrFormat("%s[=%s", flag.name, flag.value + 1);
+  }
+  return absl::StrFormat("%s=%s", flag.name, flag.value);
 }
 
 // The number of words that the command takes besides its flags.
@@ -101,7 +109,7 @@ absl::StatusOr<Arguments> Arguments::Parse(
     const std::string names =
         absl::StrCat(flag.name, flag.letter == nullptr ? "" : ",",
                      flag.letter == nullptr ? "" : flag.letter);
-    CLI::Option* const option = flag.value == nullptr
+    CLI::Option* const option = MayStandAlone(flag)
                                     ? app.add_flag(names)
                                     : app.add_option(names)->expected(0, 1);
     options.emplace_back(&flag, option->take_all());

@@ -21,7 +21,9 @@ namespace devrt::tools {
 class Arguments {
  public:
   // `words` are the words after the command's name.  A value follows its flag
-  // as "--flag=value" or "--flag value".  "--" ends the flags.
+  // as "--flag=value" or "--flag value".  A value that may be left out follows
+  // as "--flag=value" only; without it the flag's value is "true".  "--" ends
+  // the flags.
   // INVALID_ARGUMENT names the wrong word and the nearest flag.
   static absl::StatusOr<Arguments> Parse(const Command& command,
                                          absl::Span<const std::string> words);

@@ -23,7 +23,8 @@ class Arguments;
 
 struct Flag {
   const char* name;              // "--size"
-  const char* value;             // "MiB"; nullptr for a switch
+  const char* value;             // "MiB", "[N]" if it may be left out; nullptr
+                                 // for a switch
   const char* help;              // one sentence, wrapped when printed
   const char* letter = nullptr;  // "-o", a short name; or nullptr
 };

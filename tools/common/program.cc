@@ -4,11 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -69,6 +73,10 @@ void HandleSignals() {
   _exit(kCannotRun);
 }
 
+int ExitCodeOf(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 EndedProgram Wait(pid_t program, int errors) {
   EndedProgram result;
   // Returns when the program runs, since that closes the other end.
@@ -86,11 +94,74 @@ EndedProgram Wait(pid_t program, int errors) {
   int status = 0;
   while (waitpid(program, &status, 0) < 0 && errno == EINTR) {
   }
-  result.exit_code =
-      WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result.exit_code = ExitCodeOf(status);
   if (result.cannot_be_run != 0) {
     result.exit_code = result.cannot_be_run == ENOENT ? kNotFound : kCannotRun;
   }
+  return result;
+}
+
+// Becomes the program in a process group of its own, so that all of it can be
+// killed.  It ends with this process.
+[[noreturn]] void BecomeQuiet(const std::vector<std::string>& words) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int null = open("/dev/null", O_RDWR);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    dup2(null, fd);
+  }
+  if (null > STDERR_FILENO) close(null);
+  for (const int signal : kIgnored) ::signal(signal, SIG_DFL);
+  const sigset_t all = AllFour();
+  sigprocmask(SIG_UNBLOCK, &all, nullptr);
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  Become(words, nowhere);
+}
+
+// Returns true if one of the four signals, which are blocked, has arrived.
+bool IsAskedToEnd() {
+  sigset_t pending;
+  sigpending(&pending);
+  for (const int signal : kForwarded) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  for (const int signal : kIgnored) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
+}
+
+bool HasEnded(pid_t program) {
+  siginfo_t info = {};
+  waitid(P_PID, static_cast<id_t>(program), &info, WEXITED | WNOHANG | WNOWAIT);
+  return info.si_pid != 0;
+}
+
+// Kills the program when the time is over, and what it leaves behind in any
+// case.
+EndedProgram WaitAtMost(pid_t program, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kShortest{1};
+  constexpr std::chrono::milliseconds kLongest{50};
+  const Clock::time_point end = Clock::now() + limit;
+  EndedProgram result;
+  auto pause = kShortest;
+  while (!HasEnded(program)) {
+    result.is_late = Clock::now() >= end;
+    result.is_interrupted = IsAskedToEnd();
+    if (result.is_late || result.is_interrupted) {
+      kill(program, SIGKILL);  // it may not have made its group yet
+      break;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kLongest);
+  }
+  // Its number is not given anew before waitpid.
+  kill(-program, SIGKILL);
+  int status = 0;
+  while (waitpid(program, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code = ExitCodeOf(status);
   return result;
 }
 
@@ -110,6 +181,17 @@ std::string LayersWith(const std::string& layer) {
 
 std::string PathOfOpenFile(int fd) {
   return absl::StrFormat("/proc/%d/fd/%d", getpid(), fd);
+}
+
+std::string ReadAll(int fd) {
+  std::string text;
+  char part[1 << 14];
+  ssize_t n = 0;
+  do {
+    n = pread(fd, part, sizeof part, static_cast<off_t>(text.size()));
+    if (n > 0) text.append(part, static_cast<size_t>(n));
+  } while (n > 0 || (n < 0 && errno == EINTR));
+  return text;
 }
 
 absl::StatusOr<EndedProgram> RunProgram(const std::vector<std::string>& words,
@@ -144,6 +226,25 @@ absl::StatusOr<EndedProgram> RunProgram(const std::vector<std::string>& words,
                         "no process could be made: ", std::strerror(error)));
   close(errors[0]);
   return result;
+}
+
+absl::StatusOr<EndedProgram> RunQuietly(const std::vector<std::string>& words,
+                                        const Variables& variables,
+                                        std::chrono::milliseconds limit) {
+  // Ignored signals are not pending when they arrive.
+  for (const int signal : kIgnored) ::signal(signal, SIG_DFL);
+  const pid_t program = fork();
+  if (program < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no process could be made: ", std::strerror(errno)));
+  }
+  if (program == 0) {
+    for (const auto& [name, value] : variables) {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+    BecomeQuiet(words);
+  }
+  return WaitAtMost(program, limit);
 }
 
 }  // namespace devrt::tools

@@ -34,6 +34,7 @@ OpKind KindOf(const SimulatedOp& op) {
     case SimulatedOp::Kind::kWait:
       return OpKind::kWait;
     case SimulatedOp::Kind::kKernel:
+    case SimulatedOp::Kind::kCollective:
       return OpKind::kKernel;
     case SimulatedOp::Kind::kCopy:
       return CopyKindOf(op);

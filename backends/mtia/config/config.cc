@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <iterator>
 #include <optional>
 #include <type_traits>
 
+#include "backends/mtia/config/config_choices.h"
+#include "backends/mtia/config/config_faults.h"
 #include "backends/mtia/config/config_values.h"
+#include "backends/mtia/config/profile.h"
 #include "backends/text/settings.h"
 
 namespace devrt::mtia {
@@ -27,49 +29,19 @@ constexpr uint64_t kMinGranularity = 256;
 constexpr uint64_t kMaxGranularity = 2ull << 20;
 constexpr uint64_t kMaxGap = 16ull << 20;
 constexpr uint64_t kMaxSlots = 1024;
-constexpr uint64_t kMinQueueDepth = 1000;
 constexpr uint64_t kMaxQueueDepth = 1'000'000'000;
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kHour = 3600 * 1000 * kMillisecond;
+constexpr uint64_t kMaxChanges = 100;
+constexpr uint64_t kMaxJitter = 90;
 constexpr uint64_t kMinRate = 1000;
 constexpr uint64_t kMaxRate = 1'000'000'000'000'000;
 constexpr uint64_t kAny = ~uint64_t{0};
 constexpr std::string_view kUnlimitedText = "unlimited";
-
-template <typename T>
-struct Choice {
-  std::string_view name;
-  T value;
-};
-
-constexpr Choice<Profile> kProfiles[] = {
-    {"none", Profile::kNone}, {"cuda", Profile::kCuda}, {"hip", Profile::kHip}};
-constexpr Choice<Mode> kModes[] = {{"virtual", Mode::kVirtual},
-                                   {"threaded", Mode::kThreaded}};
-constexpr Choice<StrategyKind> kStrategies[] = {
-    {"hw", StrategyKind::kHardware},
-    {"asap", StrategyKind::kAsap},
-    {"alap", StrategyKind::kAlap},
-    {"lifo", StrategyKind::kLifo},
-    {"random", StrategyKind::kRandom}};
-constexpr Choice<Pageable> kPageables[] = {{"explore", Pageable::kExplore},
-                                           {"sync", Pageable::kSync},
-                                           {"staged", Pageable::kStaged},
-                                           {"late", Pageable::kLate}};
-constexpr Choice<Poison> kPoisons[] = {
-    {"full", Poison::kFull}, {"edges", Poison::kEdges}, {"off", Poison::kOff}};
-constexpr Choice<Peers> kTopologies[] = {
-    {"all", Peers::kAll}, {"ring", Peers::kRing}, {"none", Peers::kNone}};
-constexpr Choice<HostAccess> kHostAccesses[] = {
-    {"report", HostAccess::kReport},
-    {"continue", HostAccess::kContinue},
-    {"off", HostAccess::kOff}};
-constexpr Choice<bool> kScopes[] = {{"device", false}, {"process", true}};
-constexpr Choice<bool> kDeliveries[] = {{"status", false}, {"abort", true}};
-constexpr Choice<bool> kStricts[] = {{"none", false}, {"cuda", true}};
-constexpr Choice<bool> kNoYes[] = {{"no", false}, {"yes", true}};
-constexpr Choice<bool> kOffCheck[] = {{"off", false}, {"check", true}};
-constexpr Choice<bool> kOnOff[] = {{"on", true}, {"off", false}};
+constexpr std::string_view kAutoText = "auto";
+constexpr std::string_view kNoOp = "none";
+constexpr const char* kOpText =
+    "none, or an operation as thread.index, such as 0.12";
 
 template <auto kMember, const auto& kChoices>
 bool SetChoice(std::string_view value, Config* config) {
@@ -104,39 +76,24 @@ std::string GetNumber(const Config& config) {
   return FormatNumber(config.*kMember, kUnit);
 }
 
-template <auto kMember, uint64_t kMin, uint64_t kMax>
+template <auto kMember, uint64_t kMin, uint64_t kMax, const auto& kWord>
 bool SetLimit(std::string_view value, Config* config) {
-  if (value == kUnlimitedText) {
+  if (value == kWord) {
     config->*kMember = kUnlimited;
     return true;
   }
   return SetNumber<kMember, Unit::kNone, kMin, kMax>(value, config);
 }
 
-template <auto kMember>
+template <auto kMember, const auto& kWord>
 std::string GetLimit(const Config& config) {
-  if (config.*kMember == kUnlimited) return std::string(kUnlimitedText);
+  if (config.*kMember == kUnlimited) return std::string(kWord);
   return std::to_string(config.*kMember);
 }
 
 bool SetProfile(std::string_view value, Config* config) {
   if (!SetChoice<&Config::profile, kProfiles>(value, config)) return false;
-  switch (config->profile) {
-    case Profile::kNone:
-      break;
-    case Profile::kCuda:
-      config->queue_depth = kMinQueueDepth;
-      config->pageable = Pageable::kStaged;
-      config->raw_free_syncs = true;
-      config->fault_delivery_abort = false;
-      config->fault_scope_process = true;
-      break;
-    case Profile::kHip:
-      config->pageable = Pageable::kSync;
-      config->raw_free_syncs = true;
-      config->fault_delivery_abort = true;
-      break;
-  }
+  ApplyProfile(config);
   return true;
 }
 
@@ -149,33 +106,13 @@ bool SetGranularity(std::string_view value, Config* config) {
   return true;
 }
 
-bool ParseLink(std::string_view text, std::pair<uint32_t, uint32_t>* link) {
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, link->first);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') {
-    return false;
-  }
-  const auto second = std::from_chars(first.ptr + 1, end, link->second);
-  return second.ec == std::errc() && second.ptr == end &&
-         link->first < kMaxDevices && link->second < kMaxDevices &&
-         link->first != link->second;
-}
-
 bool SetPeers(std::string_view value, Config* config) {
   if (SetChoice<&Config::peers, kTopologies>(value, config)) {
     config->peer_links.clear();
     return true;
   }
   std::vector<std::pair<uint32_t, uint32_t>> links;
-  for (size_t at = 0; at <= value.size();) {
-    const size_t plus = std::min(value.find('+', at), value.size());
-    std::pair<uint32_t, uint32_t> link;
-    if (!ParseLink(value.substr(at, plus - at), &link)) return false;
-    links.push_back(link);
-    at = plus + 1;
-  }
-  std::sort(links.begin(), links.end());
-  links.erase(std::unique(links.begin(), links.end()), links.end());
+  if (!ParseLinks(value, kMaxDevices, &links)) return false;
   config->peers = Peers::kMatrix;
   config->peer_links = std::move(links);
   return true;
@@ -193,6 +130,25 @@ std::string GetPeers(const Config& config) {
   return text.empty() ? "none" : text;
 }
 
+template <auto kMember>
+bool SetOp(std::string_view value, Config* config) {
+  if (value == kNoOp) {
+    (config->*kMember).reset();
+    return true;
+  }
+  OpId op;
+  if (!ParsePair(value, &op.thread, &op.index)) return false;
+  config->*kMember = op;
+  return true;
+}
+
+template <auto kMember>
+std::string GetOp(const Config& config) {
+  const std::optional<OpId>& op = config.*kMember;
+  if (!op) return std::string(kNoOp);
+  return std::to_string(op->thread) + "." + std::to_string(op->index);
+}
+
 bool SetPriorities(std::string_view value, Config* config) {
   return ParseSpan(value, &config->priority_greatest, &config->priority_least);
 }
@@ -207,6 +163,9 @@ struct Key {
   const char* expected;
   bool (*set)(std::string_view value, Config* config);
   std::string (*get)(const Config& config);
+  // What is wrong with a value that `set` refused; nullptr: that it is none of
+  // `expected`.
+  std::string (*why)(std::string_view value) = nullptr;
 };
 
 template <auto kMember, const auto& kChoices>
@@ -233,9 +192,11 @@ constexpr Key RateKey(std::string_view name) {
       name, "bytes per second from 1KB/s to 1000TB/s, such as 55GB/s");
 }
 
-template <auto kMember, uint64_t kMin, uint64_t kMax>
+template <auto kMember, uint64_t kMin, uint64_t kMax,
+          const auto& kWord = kUnlimitedText>
 constexpr Key LimitKey(std::string_view name, const char* expected) {
-  return {name, expected, SetLimit<kMember, kMin, kMax>, GetLimit<kMember>};
+  return {name, expected, SetLimit<kMember, kMin, kMax, kWord>,
+          GetLimit<kMember, kWord>};
 }
 
 // In the order of Config's members.  ConfigText prints the keys in this order,
@@ -256,8 +217,12 @@ constexpr Key kKeys[] = {
     NumberKey<&Config::gap, Unit::kBytes, 0, kMaxGap>(
         "gap", "a size from 0 to 16MiB, such as 512B"),
     ChoiceKey<&Config::mode, kModes>("mode", "virtual or threaded"),
-    ChoiceKey<&Config::strategy, kStrategies>("strategy",
-                                              "hw, asap, alap, lifo or random"),
+    ChoiceKey<&Config::strategy, kStrategies>(
+        "strategy", "hw, asap, alap, lifo, random, pos, pct or directed"),
+    NumberKey<&Config::changes, Unit::kNone, 0, kMaxChanges>(
+        "changes", "a whole number from 0 to 100"),
+    {"hold", kOpText, SetOp<&Config::hold>, GetOp<&Config::hold>},
+    {"until", kOpText, SetOp<&Config::until>, GetOp<&Config::until>},
     NumberKey<&Config::seed, Unit::kNone, 0, kAny>("seed",
                                                    "a whole number below 2^64"),
     LimitKey<&Config::slots, 1, kMaxSlots>(
@@ -277,10 +242,15 @@ constexpr Key kKeys[] = {
     ChoiceKey<&Config::fault_delivery_abort, kDeliveries>("fault_delivery",
                                                           "status or abort"),
     ChoiceKey<&Config::strict_cuda, kStricts>("strict", "none or cuda"),
+    {"faults",
+     "none, rules such as kernel_fault:nth=2 joined by +, JSON, or a path",
+     SetFaults, GetFaults, WhyNotFaults},
     NumberKey<&Config::split_limit, Unit::kBytes, 0, kMaxMemory>(
         "split_limit", "a size from 0 to 1TiB, such as 1MiB"),
+    ChoiceKey<&Config::poison_written, kWritten>("written", "keep or poison"),
     ChoiceKey<&Config::suballocation, kOffCheck>("suballocation",
                                                  "off or check"),
+    ChoiceKey<&Config::outcome, kOnOff>("outcome", "on or off"),
     ChoiceKey<&Config::host_access, kHostAccesses>("host_access",
                                                    "report, continue or off"),
     NumberKey<&Config::watchdog, Unit::kTime, kMillisecond, kHour>(
@@ -297,11 +267,25 @@ constexpr Key kKeys[] = {
     // C35: every operation takes more than 0.
     NumberKey<&Config::kernel, Unit::kTime, 1, kHour>(
         "kernel", "a time from 1ns to 3600s, such as 3us"),
+    NumberKey<&Config::copy, Unit::kTime, 1, kHour>(
+        "copy", "a time from 1ns to 3600s, such as 1us"),
+    NumberKey<&Config::jitter, Unit::kNone, 0, kMaxJitter>(
+        "jitter", "a whole number of percent from 0 to 90"),
     RateKey<&Config::h2d>("h2d"),
     RateKey<&Config::d2h>("d2h"),
     RateKey<&Config::p2p>("p2p"),
     RateKey<&Config::local>("local"),
     TimeKey<&Config::host_call>("host_call"),
+    LimitKey<&Config::collective_slots, 1, kMaxSlots, kAutoText>(
+        "collective_slots", "a whole number from 1 to 1024, or auto"),
+    ChoiceKey<&Config::collective_mismatch, kMismatches>(
+        "collective_mismatch", "report, hang or truncate"),
+    TimeKey<&Config::collective_skew>("collective_skew"),
+    TimeKey<&Config::collective_alpha>("collective_alpha"),
+    NumberKey<&Config::collective_node, Unit::kNone, 1, kMaxDevices>(
+        "collective_node", "a whole number of devices from 1 to 64"),
+    RateKey<&Config::collective_link>("collective_link"),
+    RateKey<&Config::collective_nic>("collective_nic"),
 };
 constexpr size_t kKeyCount = std::size(kKeys);
 constexpr size_t kProfileKey = 0;
@@ -328,9 +312,9 @@ std::string Assign(const Setting& setting, size_t index, Config* config,
            QuotedSetting(*setting.value) + ": write it once";
   }
   (*given)[index] = true;
-  return key.set(*setting.value, config)
-             ? ""
-             : internal::RefusedValue(setting, key.expected);
+  if (key.set(*setting.value, config)) return "";
+  return key.why != nullptr ? key.why(*setting.value)
+                            : internal::RefusedValue(setting, key.expected);
 }
 
 // Sets the profile if `profile` is true, all other keys if it is false.
@@ -349,8 +333,33 @@ bool AssignAll(std::string_view text, bool profile, Config* config,
   return true;
 }
 
+// Strategy directed has both operations, and no other strategy has one.
+bool CheckDirected(const Config& config, std::string* error) {
+  const bool directed = config.strategy == StrategyKind::kDirected;
+  for (const auto& [key, op] :
+       {std::pair("hold", config.hold), std::pair("until", config.until)}) {
+    if (op.has_value() == directed) continue;
+    const std::string value = std::string(kKeys[IndexOf(key)].get(config));
+    *error = internal::RefusedValue(
+        {key, value}, directed ? "thread.index with strategy=directed, which "
+                                 "holds one operation until another is complete"
+                               : "none, because only strategy=directed holds "
+                                 "an operation");
+    return false;
+  }
+  if (directed && *config.hold == *config.until) {
+    *error = internal::RefusedValue({"until", GetOp<&Config::until>(config)},
+                                    "another operation than hold");
+    return false;
+  }
+  return true;
+}
+
 // Checks keys against each other.
 bool CheckTogether(const Given& given, Config* config, std::string* error) {
+  if (!CheckDirected(*config, error) || !CheckFaults(*config, error)) {
+    return false;
+  }
   const auto bytes = [](uint64_t n) { return FormatNumber(n, Unit::kBytes); };
   if (config->overhead >= config->memory) {
     constexpr uint64_t kShare = 8;
@@ -411,17 +420,53 @@ std::string ConfigText(const Config& config) {
   return text;
 }
 
+namespace {
+
+bool CountsForHash(std::string_view key) {
+  for (const std::string_view other : {"seed", "strategy", "changes", "hold",
+                                       "until", "outcome", "step_limit"}) {
+    if (key == other) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 uint64_t ConfigHash(const Config& config) {
   constexpr uint64_t kOffset = 0xcbf29ce484222325;  // FNV-1a
   constexpr uint64_t kPrime = 0x100000001b3;
-  Config shared = config;
-  shared.seed = Config{}.seed;
-  shared.strategy = Config{}.strategy;
   uint64_t hash = kOffset;
-  for (const char c : ConfigText(shared)) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  const auto add = [&hash](std::string_view text) {
+    for (const char c : text) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+    }
+  };
+  for (const Key& key : kKeys) {
+    if (!CountsForHash(key.name)) continue;
+    add(key.name);
+    add(key.get(config));
   }
   return hash;
+}
+
+std::string ConfigDifference(const Config& config, uint64_t wanted) {
+  const Config defaults;
+  std::string here;
+  for (const Key& key : kKeys) {
+    const std::string value = key.get(config);
+    const std::string usual = key.get(defaults);
+    if (value == usual || !CountsForHash(key.name)) continue;
+    Config other = config;
+    if (key.set(usual, &other) && ConfigHash(other) == wanted) {
+      return std::string(key.name) + "=" + value + " here, " + usual + " there";
+    }
+    here += (here.empty() ? "" : ",") + std::string(key.name) + "=" + value;
+  }
+  if (here.empty()) return "here all keys have their default";
+  if (ConfigHash(defaults) == wanted) {
+    return "here " + here + ", there all keys have their default";
+  }
+  return "here the keys without their default are " + here;
 }
 
 }  // namespace devrt::mtia

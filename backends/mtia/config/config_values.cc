@@ -54,6 +54,18 @@ bool ParsePriority(std::string_view text, int32_t* value) {
          *value <= kPriorityLimit;
 }
 
+bool ParseLink(std::string_view text, uint32_t last,
+               std::pair<uint32_t, uint32_t>* link) {
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, link->first);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') {
+    return false;
+  }
+  const auto second = std::from_chars(first.ptr + 1, end, link->second);
+  return second.ec == std::errc() && second.ptr == end && link->first < last &&
+         link->second < last && link->first != link->second;
+}
+
 }  // namespace
 
 bool ParseNumber(std::string_view text, Unit unit, uint64_t* value) {
@@ -97,6 +109,28 @@ bool ParseSpan(std::string_view text, int32_t* first, int32_t* last) {
   *first = low;
   *last = high;
   return true;
+}
+
+bool ParseLinks(std::string_view text, uint32_t end,
+                std::vector<std::pair<uint32_t, uint32_t>>* links) {
+  for (size_t at = 0; at <= text.size();) {
+    const size_t plus = std::min(text.find('+', at), text.size());
+    std::pair<uint32_t, uint32_t> link;
+    if (!ParseLink(text.substr(at, plus - at), end, &link)) return false;
+    links->push_back(link);
+    at = plus + 1;
+  }
+  std::sort(links->begin(), links->end());
+  links->erase(std::unique(links->begin(), links->end()), links->end());
+  return true;
+}
+
+bool ParsePair(std::string_view text, uint32_t* first, uint64_t* second) {
+  const char* const end = text.data() + text.size();
+  const auto [dot, error] = std::from_chars(text.data(), end, *first);
+  if (error != std::errc() || dot == end || *dot != '.') return false;
+  const auto [stop, wrong] = std::from_chars(dot + 1, end, *second);
+  return wrong == std::errc() && stop == end;
 }
 
 }  // namespace devrt::mtia

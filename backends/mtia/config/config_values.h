@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace devrt::mtia {
 
@@ -24,6 +26,14 @@ std::string FormatNumber(uint64_t value, Unit unit);
 
 // "-5..0", rising, each from -100 to 100.
 bool ParseSpan(std::string_view text, int32_t* first, int32_t* last);
+
+// "0-1+1-0", pairs of two numbers below `end`.  The result is sorted, and has
+// no pair twice.
+bool ParseLinks(std::string_view text, uint32_t end,
+                std::vector<std::pair<uint32_t, uint32_t>>* links);
+
+// "0.12", two whole numbers.
+bool ParsePair(std::string_view text, uint32_t* first, uint64_t* second);
 
 }  // namespace devrt::mtia
 

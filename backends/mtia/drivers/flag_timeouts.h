@@ -3,15 +3,15 @@
 #ifndef DEVRT_BACKENDS_MTIA_DRIVERS_FLAG_TIMEOUTS_H_
 #define DEVRT_BACKENDS_MTIA_DRIVERS_FLAG_TIMEOUTS_H_
 
-#include <algorithm>
-#include <vector>
+#include <set>
 
 #include "backends/mtia/engine/op.h"
 
 namespace devrt::mtia {
 
-// The streams whose first operation is a flag_wait with a timeout that has not
-// passed.  StreamCore::when is the time of the timeout.
+// The streams whose first operation waits with a timeout: a flag_wait, a
+// collective, or an operation that hangs by a rule.  StreamCore::when is the
+// time of the timeout.
 //
 // Threads: every member is called inside the machine.
 class FlagTimeouts {
@@ -19,31 +19,27 @@ class FlagTimeouts {
   bool empty() const { return streams_.empty(); }
   void clear() { streams_.clear(); }
 
-  // Adds `s`, whose first operation has begun and waits for its flag.  Does
-  // nothing and returns false if the operation waits without a timeout.
+  // Adds `s`, whose first operation has begun and waits.  Does nothing and
+  // returns false if the operation waits without a timeout.
   bool Add(StreamCore* s) {
     const Op* const op = s->head;
     if (op->timeout == 0) return false;
     s->when = After(op->began, op->timeout);
-    streams_.push_back(s);
+    streams_.insert(s);
     return true;
   }
-  void Remove(StreamCore* s) {
-    streams_.erase(std::remove(streams_.begin(), streams_.end(), s),
-                   streams_.end());
-  }
+  // Neither the time nor the operation of `s` has changed since Add.
+  void Remove(StreamCore* s) { streams_.erase(s); }
   // The stream whose timeout passes first; of two, the older operation's.
-  StreamCore* First() const {
-    return *std::min_element(streams_.begin(), streams_.end(),
-                             [](const StreamCore* a, const StreamCore* b) {
-                               return a->when != b->when
-                                          ? a->when < b->when
-                                          : a->head->id < b->head->id;
-                             });
-  }
+  StreamCore* First() const { return *streams_.begin(); }
 
  private:
-  std::vector<StreamCore*> streams_;
+  struct IsEarlier {
+    bool operator()(const StreamCore* a, const StreamCore* b) const {
+      return a->when != b->when ? a->when < b->when : a->head->id < b->head->id;
+    }
+  };
+  std::set<StreamCore*, IsEarlier> streams_;
 };
 
 }  // namespace devrt::mtia

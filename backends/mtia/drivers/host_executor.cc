@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/drivers/host_executor.h"
 
+#include <algorithm>
+
 #include "backends/mtia/engine/user_code.h"
 #include "backends/mtia/system/helper_thread.h"
+#include "backends/mtia/system/thread_watch.h"
 
 namespace devrt::mtia {
 
@@ -21,7 +24,8 @@ HostExecutor::Worker* HostExecutor::IdleWorker() {
   return nullptr;
 }
 
-bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
+bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience,
+                       const std::function<bool()>& is_stuck) {
   const NoCancel no_cancel;
   Worker* const worker = IdleWorker();
   if (worker == nullptr) {  // no thread to be had: it may as well run here
@@ -35,11 +39,20 @@ bool HostExecutor::Run(Op* op, std::chrono::nanoseconds patience) {
   worker->is_abandoned = false;
   worker->helper->idle = false;
   worker->to_worker.notify_one();
-  const bool returned = worker->to_pump.wait_for(
-      lock, patience, [worker] { return worker->op == nullptr; });
-  if (returned) {
-    worker->idle = true;
-    return true;
+  // The lock is free between two questions.  So a function that waits for it,
+  // in Borrow, runs in between, and does not look stuck twice.
+  const auto end = RealClock::now() + patience;
+  auto pause = ThreadWatch::kSecondLook;
+  for (;;) {
+    const auto next =
+        std::min<RealClock::time_point>(end, RealClock::now() + pause);
+    if (worker->to_pump.wait_until(
+            lock, next, [worker] { return worker->op == nullptr; })) {
+      worker->idle = true;
+      return true;
+    }
+    if (next == end || is_stuck()) break;
+    pause *= 2;
   }
   worker->is_abandoned = true;
   return false;

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 
 #include "backends/mtia/engine/op.h"
@@ -26,9 +27,11 @@ namespace devrt::mtia {
 class HostExecutor {
  public:
   // Calls the host function of `op` with no error.  Returns true if the
-  // function has returned.  Returns false if it still runs after `patience`;
-  // Finished returns `op` later.
-  bool Run(Op* op, std::chrono::nanoseconds patience);
+  // function has returned.  Returns false if it still runs after `patience`, or
+  // if `is_stuck`, which is asked from time to time, says that it cannot
+  // return; Finished returns `op` later.
+  bool Run(Op* op, std::chrono::nanoseconds patience,
+           const std::function<bool()>& is_stuck);
 
   // A function that was left behind and has returned since, or nullptr.
   Op* Finished();
@@ -42,6 +45,10 @@ class HostExecutor {
   // false on any other thread.
   static bool Borrow();
   static void Return();
+  // The host function that the calling thread runs, or nullptr.
+  static const Op* Current() {
+    return t_worker != nullptr ? t_worker->op : nullptr;
+  }
 
  private:
   struct Worker {

@@ -81,6 +81,7 @@ void ThreadedDriver::HeadGone(StreamCore* s) {
   if (s->head_state == HeadState::kParked) {
     timeouts_.Remove(s);
     g_machine->flags.StopWaiting(s);
+    if (s->head->part != nullptr) g_machine->collectives.StopWaiting(s->head);
   } else if (s->head->runs_elsewhere) {
     spin_.notify_all();
   } else {
@@ -88,8 +89,17 @@ void ThreadedDriver::HeadGone(StreamCore* s) {
   }
 }
 
+void ThreadedDriver::SlotsAdded(uint32_t device) {
+  static_cast<void>(device);
+  Dispatch();
+}
+
 void ThreadedDriver::Unpark(StreamCore* s) {
   timeouts_.Remove(s);
+  if (s->head->part != nullptr) {
+    Post(s->head);
+    return;
+  }
   Finish(s->head, g_machine->injection.TakeFor(s->head));
 }
 
@@ -117,13 +127,17 @@ void ThreadedDriver::NotifyWaiters() {
 
 // ---- workers ----
 
-// The index of the most urgent ready head that finds a token, or ready_.size().
+// The index of the most urgent ready head that finds a token or needs none, or
+// ready_.size().
 size_t ThreadedDriver::BestReady() const {
   const bool invert = g_machine->config.invert_priorities;
   size_t best = ready_.size();
   for (size_t i = 0; i < ready_.size(); ++i) {
     const StreamCore* const s = ready_[i];
-    if (!g_machine->tokens.Of(s->head).available()) continue;
+    if (Tokens::NeedsToken(s->head) &&
+        !g_machine->tokens.Of(s->head).available()) {
+      continue;
+    }
     if (best == ready_.size()) {
       best = i;
       continue;
@@ -145,8 +159,26 @@ void ThreadedDriver::Dispatch() {
     Op* const op = ready_[best]->head;
     ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(best));
     g_machine->tokens.Take(op);
-    Post(op);
+    if (op->part != nullptr) {
+      BeginCollective(op->stream, op);
+    } else {
+      Post(op);
+    }
   }
+}
+
+// The meeting is under the lock.  A worker writes what this rank has got.
+void ThreadedDriver::BeginCollective(StreamCore* s, Op* op) {
+  op->state = OpState::kRunning;
+  op->began = Now(nullptr);
+  if (op->timeline != kNever) g_machine->history.timeline.Update(op);
+  if (g_machine->collectives.Begin(op)) {
+    Post(op);
+    return;
+  }
+  if (!timeouts_.Add(s)) return;
+  StartTimer();
+  timer_.notify_one();
 }
 
 void ThreadedDriver::Post(Op* op) {
@@ -201,7 +233,7 @@ void ThreadedDriver::Work() {
 }
 
 void ThreadedDriver::RunOne(Lock* lock, Op* op) {
-  op->began = Now(nullptr);
+  if (op->part == nullptr) op->began = Now(nullptr);
   if (op->timeline != kNever) g_machine->history.timeline.Update(op);
   Fault fault;
   if (op->action == Action::kSpin) {
@@ -255,6 +287,10 @@ void ThreadedDriver::Expire() {
       continue;
     }
     timeouts_.Remove(s);
+    if (s->head->part != nullptr) {
+      if (g_machine->collectives.Expire(s->head)) timeouts_.Add(s);
+      continue;
+    }
     g_machine->flags.StopWaiting(s);
     Finish(s->head, g_machine->injection.TakeFor(s->head));
   }

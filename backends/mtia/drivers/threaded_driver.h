@@ -24,11 +24,13 @@ class ThreadedDriver : public Driver {
   void HeadReady(StreamCore* s) override;
   void HeadGone(StreamCore* s) override;
   void Unpark(StreamCore* s) override;
+  void SlotsAdded(uint32_t device) override;
   devrt_status Wait(HostThread* me) override;
   devrt_status SoftWait(HostThread* me) override;
   void Discarded() override { NotifyWaiters(); }
   void AwaitDiscardedCopies() override;
   void Decide(HostThread* me) override { static_cast<void>(me); }
+  void Spend(HostThread* me) override { static_cast<void>(me); }
   VTime Now(const HostThread* me) const override;
   void Stop() override;
   void Start() override;
@@ -42,6 +44,7 @@ class ThreadedDriver : public Driver {
   void NotifyWaiters();
   void Dispatch();
   size_t BestReady() const;
+  void BeginCollective(StreamCore* s, Op* op);
   void Post(Op* op);
   void Work();
   void RunOne(Lock* lock, Op* op);

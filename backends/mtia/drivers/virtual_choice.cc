@@ -100,8 +100,21 @@ void VirtualChoice::CollectHosts(HostThread* me, bool able) {
   }
 }
 
+// The first candidate is the default, also behind the decisions of a token.  A
+// thread that spins until another one acts would else go on for ever.
+void VirtualChoice::PutOverdueFirst(HostThread* me) {
+  HostThread* const overdue = Overdue(me);
+  if (overdue == nullptr) return;
+  const bool can_go_on = Has(hosts_, overdue);
+  StreamCore* const wanted = can_go_on ? nullptr : PreferHead(overdue);
+  if (!can_go_on && wanted == nullptr) return;
+  last_host_ = can_go_on ? overdue : nullptr;
+  last_stream_ = wanted;
+}
+
 Pick VirtualChoice::Choose(HostThread* me, bool able, Until until) {
   CollectHosts(me, able);
+  PutOverdueFirst(me);
   Decisions& decisions = g_machine->decisions;
   if (heads_->hardware()) {
     const Pick pick = ChooseHardware(me, until);
@@ -132,16 +145,69 @@ Pick VirtualChoice::ChooseOther(HostThread* me, Until until) {
     return pick;
   }
   if (n == 1) {
-    return hosts_.empty() ? Pick{nullptr, RunnableHead(0), false}
-                          : Pick{hosts_.front(), nullptr, false};
+    if (!hosts_.empty()) return {hosts_.front(), nullptr, false};
+    StreamCore* const only = RunnableHead(0);
+    // What is held goes if nothing else can move.
+    if (directed_.Holds(only->head)) directed_.Release();
+    return {nullptr, only, false};
   }
   uint32_t preferred = 0;
   if (g_machine->config.strategy == StrategyKind::kRandom) {
     preferred = decisions.Uniform(n);
-  } else if (!decisions.replaying()) {
+  } else if (decisions.replaying()) {
+    preferred = 0;
+  } else if (g_machine->config.strategy == StrategyKind::kDirected) {
+    preferred = IndexOf(DrawDirected());
+  } else if (ranks_.is_used()) {
+    preferred = IndexOf(PickRanked(me));
+  } else {
     preferred = IndexOf(Prefer(me));
   }
-  return At(decisions.Choose(ChoiceKind::kSchedule, n, preferred));
+  const Pick pick = At(decisions.Choose(ChoiceKind::kSchedule, n, preferred));
+  if (decisions.keeps()) {
+    pick.host != nullptr ? decisions.DescribeLast(*pick.host)
+                         : decisions.DescribeLast(*pick.stream);
+  }
+  return pick;
+}
+
+// Strategy directed: a host thread or a head that is not held, with equal
+// chances, and any of them.
+Pick VirtualChoice::DrawDirected() {
+  Decisions& decisions = g_machine->decisions;
+  free_heads_.clear();
+  for (StreamCore* const s : heads_->by_age()) {
+    if (ReadyHeads::Runnable(s) && !directed_.Holds(s->head)) {
+      free_heads_.push_back(s);
+    }
+  }
+  const auto hosts = static_cast<uint32_t>(hosts_.size());
+  const auto heads = static_cast<uint32_t>(free_heads_.size());
+  if (heads == 0 && hosts == 0) return {nullptr, RunnableHead(0), false};
+  if (heads == 0 || (hosts != 0 && decisions.Uniform(2) == 0)) {
+    return {hosts_[decisions.Uniform(hosts)], nullptr, false};
+  }
+  return {nullptr, free_heads_[decisions.Uniform(heads)], false};
+}
+
+HostThread* VirtualChoice::Overdue(HostThread* me) const {
+  return g_threads->baton.contended() ? g_threads->list.MostOverdue(me)
+                                      : nullptr;
+}
+
+// Strategies pos and pct.
+Pick VirtualChoice::PickRanked(HostThread* me) {
+  HostThread* const overdue = Overdue(me);
+  if (overdue != nullptr && Has(hosts_, overdue)) {
+    return {overdue, nullptr, false};
+  }
+  free_heads_.clear();
+  for (StreamCore* const s : heads_->by_age()) {
+    if (ReadyHeads::Runnable(s)) free_heads_.push_back(s);
+  }
+  const uint32_t best = ranks_.Greatest(hosts_, free_heads_);
+  if (best < hosts_.size()) return {hosts_[best], nullptr, false};
+  return {nullptr, free_heads_[best - hosts_.size()], false};
 }
 
 StreamCore* VirtualChoice::RunnableHead(uint32_t rank) const {
@@ -189,8 +255,7 @@ Pick VirtualChoice::Prefer(HostThread* me) {
   Pick pick;
   HostThread* wants = me;
   bool host_first = g_machine->config.strategy != StrategyKind::kAsap;
-  HostThread* const overdue =
-      g_threads->baton.contended() ? g_threads->list.MostOverdue(me) : nullptr;
+  HostThread* const overdue = Overdue(me);
   if (overdue != nullptr) {
     if (Has(hosts_, overdue)) {
       pick.host = overdue;

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/mtia/drivers/directed.h"
 #include "backends/mtia/drivers/flag_timeouts.h"
+#include "backends/mtia/drivers/ranks.h"
 #include "backends/mtia/drivers/ready_heads.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/engine/op.h"
@@ -19,6 +21,7 @@ enum class Until {
   kNow,
   kWanted,    // when me->want is done
   kProgress,  // when anything has happened
+  kChanged,   // when me->lock_word has changed
 };
 
 // The thread or the stream that moves next.  Both are nullptr if none can.
@@ -42,18 +45,27 @@ class VirtualChoice {
                 const VTime* clock)
       : heads_(heads), timeouts_(timeouts), clock_(clock) {}
 
-  // Begins a machine, in which nothing has moved yet.
+  // Ends a machine.
   void Reset() {
     last_stream_ = nullptr;
     last_host_ = nullptr;
   }
+  // Begins a machine, in which nothing has moved yet.
+  void Start(const Config& config) {
+    directed_.Start(config);
+    ranks_.Start(config);
+  }
+  // Notes that `op` is complete, or has failed.
+  void NoteEnded(const Op* op) { directed_.NoteEnded(op); }
   void NoteMoved(StreamCore* s) {
     last_stream_ = s;
     last_host_ = nullptr;
+    if (ranks_.is_used()) ranks_.NoteStep(s->head, heads_->by_age());
   }
   void NoteMoved(HostThread* host) {
     last_host_ = host;
     last_stream_ = nullptr;
+    if (ranks_.is_used()) ranks_.NoteMoved(host);
   }
 
   // Chooses for a call of `me`.  `able`: `me` can go on, and so is a candidate.
@@ -78,9 +90,13 @@ class VirtualChoice {
 
  private:
   void CollectHosts(HostThread* me, bool able);
+  void PutOverdueFirst(HostThread* me);
   Pick ChooseOther(HostThread* me, Until until);
   Pick ChooseHardware(HostThread* me, Until until);
   Pick Prefer(HostThread* me);
+  Pick DrawDirected();
+  HostThread* Overdue(HostThread* me) const;
+  Pick PickRanked(HostThread* me);
   StreamCore* PreferHead(const HostThread* wants) const;
   StreamCore* NextTimeout(const HostThread* me, Until until) const;
   StreamCore* FollowWanted(const HostThread* me) const;
@@ -97,7 +113,10 @@ class VirtualChoice {
   ReadyHeads* const heads_;
   const FlagTimeouts* const timeouts_;
   const VTime* const clock_;
-  std::vector<HostThread*> hosts_;     // candidates of this choice, by index
+  std::vector<HostThread*> hosts_;       // candidates of this choice, by index
+  std::vector<StreamCore*> free_heads_;  // those that are not held
+  Directed directed_;
+  Ranks ranks_;
   StreamCore* last_stream_ = nullptr;  // the stream that moved last, or else
   HostThread* last_host_ = nullptr;    // the thread that did
 };

@@ -11,6 +11,7 @@
 namespace devrt::mtia {
 namespace {
 
+constexpr int32_t kLaunchTimeout = 702;
 constexpr uint32_t kSoftWaitSame = 2;  // "not ready" in a row, one object
 constexpr uint32_t kSoftWaitAny = 8;   // in a row, any objects
 // A thread may poll so often, while nothing can move, before it gets an error:
@@ -52,6 +53,7 @@ void VirtualDriver::Stop() {
 
 void VirtualDriver::Start() {
   heads_.set_hardware(g_machine->config.strategy == StrategyKind::kHardware);
+  choice_.Start(g_machine->config);
 }
 
 // ---- calls of the scheduler ----
@@ -60,9 +62,10 @@ void VirtualDriver::HeadReady(StreamCore* s) {
   Op* const op = s->head;
   if (op->engine == EngineClass::kNone) {
     s->when = After(s->when, op->duration);  // one step, at its end
-  } else if (Tokens::NeedsToken(op)) {
-    ++g_machine->tokens.Of(op).pending;
+  } else if (op->part != nullptr) {
+    s->when = After(s->when, op->part->late);
   }
+  if (Tokens::NeedsToken(op)) ++g_machine->tokens.Of(op).pending;
   heads_.Insert(s);
 }
 
@@ -74,11 +77,17 @@ void VirtualDriver::Unpark(StreamCore* s) {
   heads_.Insert(s);
 }
 
+void VirtualDriver::SlotsAdded(uint32_t device) {
+  EngineTokens& slots = g_machine->tokens.Slots(device);
+  while (!slots.waiting.empty()) heads_.Grant(&slots, clock_);
+}
+
 void VirtualDriver::HeadGone(StreamCore* s) {
   Op* const op = s->head;
   if (s->head_state == HeadState::kParked) {
     timeouts_.Remove(s);
     g_machine->flags.StopWaiting(s);
+    if (op->part != nullptr) g_machine->collectives.StopWaiting(op);
     return;
   }
   heads_.Remove(s);
@@ -117,14 +126,31 @@ void VirtualDriver::Begin(StreamCore* s, Op* op) {
   s->when = std::max(s->when, clock_);
   op->began = clock_ = s->when;
   if (op->timeline != kNever) machine->history.timeline.Update(op);
+  if (!machine->fault_rules.empty() && BeginFaulty(s, op)) return;
   if (op->action == Action::kFlagWait && !machine->flags.IsSet(op)) {
     machine->flags.Park(s);
+    timeouts_.Add(s);
+    return;
+  }
+  if (op->part != nullptr && !machine->collectives.Begin(op)) {
     timeouts_.Add(s);
     return;
   }
   machine->execution.Begin(op);
   s->when = After(op->began, op->duration);
   heads_.Insert(s);
+}
+
+// Applies the rules that hit an operation at its begin.  Returns true if it
+// hangs.
+bool VirtualDriver::BeginFaulty(StreamCore* s, Op* op) {
+  FaultRules& rules = g_machine->fault_rules;
+  rules.SlowDown(op);
+  if (!rules.Hangs(op, &op->timeout)) return false;
+  op->hangs = true;
+  s->head_state = HeadState::kParked;
+  timeouts_.Add(s);
+  return true;
 }
 
 void VirtualDriver::End(StreamCore* s, Op* op) {
@@ -148,6 +174,7 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
   Fault fault = machine->execution.End(op);
   if (!fault) fault = machine->injection.TakeFor(op);
   if (fault) {
+    choice_.NoteEnded(op);
     machine->faults.FailOp(op, std::move(fault), end);
     return;
   }
@@ -157,6 +184,7 @@ void VirtualDriver::End(StreamCore* s, Op* op) {
 }
 
 void VirtualDriver::Finish(Op* op, VTime end) {
+  choice_.NoteEnded(op);
   EngineTokens* const tokens = op->holds_token && heads_.hardware()
                                    ? &g_machine->tokens.Of(op)
                                    : nullptr;
@@ -169,12 +197,20 @@ void VirtualDriver::EndHostFunc(StreamCore* s, Op* op, VTime end) {
   ++machine->history.host_funcs_run;
   op->runs_elsewhere = true;
   s->when = end;
-  if (executor_.Run(op, std::chrono::nanoseconds(machine->config.watchdog))) {
+  ThreadWatch watch;
+  HostThread* const me = g_threads->Me();
+  g_threads->baton.Unsettle();
+  if (executor_.Run(op, std::chrono::nanoseconds(machine->config.watchdog),
+                    [&watch, me] {
+                      g_threads->baton.LetCaughtHelp();
+                      return IsCertain(me, &watch);
+                    })) {
     op->runs_elsewhere = false;
     Finish(op, end);
     return;
   }
-  machine->history.nondeterministic = true;
+  machine->history.NoteUncontrolled(
+      "a host function did not return, and the machine went on without it");
   s->head_state = HeadState::kParked;
   machine->reports.WarnHostFunc(*op);
 }
@@ -191,6 +227,19 @@ void VirtualDriver::CompleteReturned() {
   }
 }
 
+void VirtualDriver::Expire(StreamCore* s) {
+  Op* const op = s->head;
+  if (op->part == nullptr || op->hangs) {
+    ExpireFlag(s);
+    return;
+  }
+  timeouts_.Remove(s);
+  choice_.NoteMoved(s);
+  g_machine->history.trace.Add(4, s->number, op->seq - s->base);
+  clock_ = std::max(clock_, s->when);
+  if (g_machine->collectives.Expire(op)) timeouts_.Add(s);
+}
+
 void VirtualDriver::ExpireFlag(StreamCore* s) {
   timeouts_.Remove(s);
   g_machine->flags.StopWaiting(s);
@@ -198,7 +247,12 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
   choice_.NoteMoved(s);
   g_machine->history.trace.Add(4, s->number, s->head->seq - s->base);
   clock_ = std::max({clock_, s->when, s->last_end + 1});
-  if (Fault fault = g_machine->injection.TakeFor(s->head)) {
+  Fault fault = s->head->hangs ? DescribeFault(*s->head, kLaunchTimeout,
+                                               "injected: it never ended",
+                                               g_machine->config)
+                               : g_machine->injection.TakeFor(s->head);
+  if (fault) {
+    choice_.NoteEnded(s->head);
     g_machine->faults.FailOp(s->head, std::move(fault), clock_);
   } else {
     Finish(s->head, clock_);
@@ -207,8 +261,10 @@ void VirtualDriver::ExpireFlag(StreamCore* s) {
 
 // ---- the pump ----
 
+void VirtualDriver::Spend(HostThread* me) { me->now = Now(me) + CallCost(me); }
+
 void VirtualDriver::Decide(HostThread* me) {
-  me->now = Now(me) + CallCost(me);
+  g_threads->baton.Settle(me);
   if (executor_.any_finished()) CompleteReturned();
   if (!g_threads->baton.contended()) {
     if (heads_.by_age().empty() && timeouts_.empty()) return;
@@ -233,7 +289,10 @@ bool VirtualDriver::DecideAlone(HostThread* me) {
       return true;
     }
     Step(head);
-    if (executor_.any_finished() || !timeouts_.empty()) return false;
+    if (executor_.any_finished() || !timeouts_.empty() ||
+        !g_threads->baton.is_settled()) {
+      return false;
+    }
   }
   if (!heads_.by_age().empty()) return false;
   choice_.NoteMoved(me);
@@ -255,6 +314,10 @@ devrt_status VirtualDriver::SoftWait(HostThread* me) {
   return error;
 }
 
+devrt_status VirtualDriver::AwaitChange(HostThread* me) {
+  return Pump(me, Until::kChanged);
+}
+
 bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
   switch (until) {
     case Until::kNow:
@@ -264,6 +327,8 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
     case Until::kProgress:
       return g_machine->history.progress != me->progress ||
              g_threads->list.IsOverdue(me);
+    case Until::kChanged:
+      return HasChanged(me);
   }
   return true;
 }
@@ -271,11 +336,12 @@ bool VirtualDriver::CanGoOn(HostThread* me, Until until) const {
 devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
   const NoCancel no_cancel;
   for (;;) {
+    g_threads->baton.Settle(me);
     if (executor_.any_finished()) CompleteReturned();
     const Pick pick = choice_.Choose(me, CanGoOn(me, until), until);
     if (pick.stream != nullptr) {
       if (pick.timeout) {
-        ExpireFlag(pick.stream);
+        Expire(pick.stream);
       } else {
         Step(pick.stream);
       }
@@ -305,7 +371,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       return nullptr;
     }
     devrt_status error =
-        until == Until::kProgress ? StuckPoll(me) : StuckWait(me);
+        until == Until::kProgress ? StuckPoll(me) : StuckWait(me, until);
     if (error != nullptr) return error;
   }
 }
@@ -320,66 +386,76 @@ bool VirtualDriver::SleepStuck(HostThread* me, Until until,
 }
 
 // Nothing can move.  Returns NULL when something has changed, or the report.
-devrt_status VirtualDriver::StuckWait(HostThread* me) {
-  const std::chrono::nanoseconds patience(g_machine->config.watchdog);
-  auto look_at = RealClock::now() + patience;
-  ThreadWatch watch;
-  uint32_t looks = 0;
+devrt_status VirtualDriver::StuckWait(HostThread* me, Until until) {
+  StuckWatch watch;
+  watch.Start();
   // The order of the two questions matters: a host function that ends is in the
   // list of finished ones before its thread counts as idle.
   while (g_threads->list.OthersExist(me) || executor_.any_finished()) {
     const auto soon = RealClock::now() + std::chrono::milliseconds(1);
-    if (SleepStuck(me, Until::kWanted, std::min(look_at, soon))) return nullptr;
-    if (RealClock::now() < look_at) continue;
-    if (g_threads->list.Judge(me, &watch) != ThreadWatch::Verdict::kMayAct &&
-        !executor_.any_finished()) {
-      break;
+    if (SleepStuck(me, until, std::min(watch.look_at, soon))) {
+      return nullptr;
     }
-    if (++looks == 2)
-      g_machine->reports.WarnWaiting(g_threads->list.Waiting(me));
-    look_at = RealClock::now() + ThreadWatch::Pause(looks, patience);
+    if (Look(me, &watch)) break;
   }
   return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                      StuckReason::kWait);
 }
 
-// `me` polls and nothing can move.  Lets other threads run for a moment and
-// returns NULL.  After many polls it watches them from poll to poll, and
-// returns the report if none can act.
+// `me` polls and nothing can move.  Lets other threads run for a moment, unless
+// none can act, and returns NULL.  After many polls it returns the report if
+// none can act.
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
+  StuckWatch& watch = me->stuck_watch;
+  if (watch.progress != g_machine->history.progress) {
+    watch = StuckWatch();
+    watch.progress = g_machine->history.progress;
+    watch.Start();
+  }
   const bool has_polled_long = me->polled_any >= kPollsBeforeError;
-  if (has_polled_long && !g_threads->list.OthersExist(me) &&
-      !executor_.any_finished()) {
+  // Between polls the program may have woken a thread, so that the last poll
+  // looks again.
+  if (has_polled_long) watch.look_at = RealClock::now();
+  const bool alone = Look(me, &watch) || (!g_threads->list.OthersExist(me) &&
+                                          !executor_.any_finished());
+  if (has_polled_long && alone) {
     return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                        StuckReason::kPoll);
   }
-  const auto soon = RealClock::now() + std::chrono::microseconds(200);
-  if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
-  if (has_polled_long && StaysStuck(me)) {
-    return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
-                                       StuckReason::kPoll);
+  if (!alone) {
+    const auto soon = RealClock::now() + std::chrono::microseconds(200);
+    if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
   }
   me->progress = g_machine->history.progress - 1;  // answer
   return nullptr;
 }
 
-bool VirtualDriver::StaysStuck(HostThread* me) {
-  PollWatch& poll = me->poll_watch;
-  const std::chrono::nanoseconds patience(g_machine->config.watchdog);
-  if (poll.progress != g_machine->history.progress) {
-    poll = PollWatch();
-    poll.progress = g_machine->history.progress;
-    poll.look_at = RealClock::now() + patience;
-  }
-  if (RealClock::now() < poll.look_at) return false;
-  if (g_threads->list.Judge(me, &poll.watch) != ThreadWatch::Verdict::kMayAct &&
-      !executor_.any_finished()) {
+// Returns true if no other thread could act at the last look.  Looks only from
+// time to time, and warns once, when the watchdog has passed.
+bool VirtualDriver::Look(HostThread* me, StuckWatch* watch) {
+  const auto now = RealClock::now();
+  if (now < watch->look_at) return watch->is_certain;
+  watch->is_certain =
+      IsCertain(me, &watch->threads) && !executor_.any_finished();
+  if (watch->is_certain) {
+    watch->look_at = now + ThreadWatch::kSecondLook;
     return true;
   }
-  if (++poll.looks == 2)
+  const std::chrono::nanoseconds patience(g_machine->config.watchdog);
+  if (now - watch->began >= patience && !watch->warned) {
+    watch->warned = true;
     g_machine->reports.WarnWaiting(g_threads->list.Waiting(me));
-  poll.look_at = RealClock::now() + ThreadWatch::Pause(poll.looks, patience);
+  }
+  watch->look_at =
+      now + std::min<std::chrono::nanoseconds>(watch->pause, patience);
+  watch->pause *= 2;
   return false;
+}
+
+// Returns true if at this look and at the one before all other threads slept
+// until another thread wakes them.
+bool VirtualDriver::IsCertain(HostThread* me, ThreadWatch* watch) {
+  return g_threads->list.Judge(me, watch) != ThreadWatch::Verdict::kMayAct;
 }
 
 }  // namespace devrt::mtia

@@ -24,26 +24,32 @@ class VirtualDriver : public Driver {
   void HeadReady(StreamCore* s) override;
   void HeadGone(StreamCore* s) override;
   void Unpark(StreamCore* s) override;
+  void SlotsAdded(uint32_t device) override;
   devrt_status Wait(HostThread* me) override;
   devrt_status SoftWait(HostThread* me) override;
+  devrt_status AwaitChange(HostThread* me) override;
   void Decide(HostThread* me) override;
+  void Spend(HostThread* me) override;
   VTime Now(const HostThread* me) const override;
   void Stop() override;
   void Start() override;
 
  private:
   devrt_status Pump(HostThread* me, Until until);
-  devrt_status StuckWait(HostThread* me);
+  devrt_status StuckWait(HostThread* me, Until until);
   devrt_status StuckPoll(HostThread* me);
-  bool StaysStuck(HostThread* me);
+  bool Look(HostThread* me, StuckWatch* watch);
+  static bool IsCertain(HostThread* me, ThreadWatch* watch);
   bool SleepStuck(HostThread* me, Until until, RealClock::time_point deadline);
   bool CanGoOn(HostThread* me, Until until) const;
 
   void Step(StreamCore* s);
   void Begin(StreamCore* s, Op* op);
+  bool BeginFaulty(StreamCore* s, Op* op);
   void End(StreamCore* s, Op* op);
   void EndHostFunc(StreamCore* s, Op* op, VTime end);
   void Finish(Op* op, VTime end);
+  void Expire(StreamCore* s);
   void ExpireFlag(StreamCore* s);
   void CompleteReturned();
   bool DecideAlone(HostThread* me);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backends/mtia/engine/decisions.h"
+
 namespace devrt::mtia {
 namespace {
 
@@ -29,6 +31,19 @@ uint64_t RateOf(EngineClass engine, const Config& config) {
   }
 }
 
+// `cost` with the deviation that the seed and the name of `op` give.
+VTime Varied(VTime cost, const Op& op, const Config& config) {
+  if (config.seed == 0 || config.jitter == 0) return cost;
+  uint64_t state = config.seed ^ (op.index + 1) * 0x9e3779b97f4a7c15u ^
+                   uint64_t { op.thread } << 48;
+  const uint64_t draw = NextRandom(&state) >> 32;
+  const VTime most =
+      cost / 100 * config.jitter + cost % 100 * config.jitter / 100;
+  __extension__ using Wide = unsigned __int128;
+  return cost - most +
+         static_cast<VTime>(static_cast<Wide>(draw) * (2 * most + 1) >> 32);
+}
+
 }  // namespace
 
 VTime CostOf(const Op& op, const Config& config) {
@@ -39,20 +54,23 @@ VTime CostOf(const Op& op, const Config& config) {
     case OpKind::kAlloc:
     case OpKind::kFree:
       return kRecordCost;
+    case OpKind::kCollective:  // the call knows the ranks
+      return 1;
     case OpKind::kHostFunc:
-      return kHostFuncCost;
+      cost = kHostFuncCost;
+      break;
     case OpKind::kFill:
-      cost = Transfer(op.size, config.local);
+      cost = config.copy + Transfer(op.size, config.local);
       break;
     case OpKind::kKernel:
       cost = config.kernel;
       for (const Range& r : op.ranges) cost += Transfer(r.size, config.local);
       break;
     case OpKind::kCopy:
-      cost = Transfer(op.size, RateOf(op.engine, config));
+      cost = config.copy + Transfer(op.size, RateOf(op.engine, config));
       break;
   }
-  return std::max<VTime>(cost, 1);
+  return std::max<VTime>(Varied(cost, op, config), 1);
 }
 
 }  // namespace devrt::mtia

@@ -9,7 +9,9 @@
 namespace devrt::mtia {
 
 // How long `op` takes by the cost model of `config`, in nanoseconds of the
-// virtual clock; at least 1.
+// virtual clock; at least 1.  Seed 0 is the model.  With another seed durations
+// deviate by up to `jitter` percent, so that seeds give other orders.  A
+// deviation depends on the seed and the name of the operation alone.
 VTime CostOf(const Op& op, const Config& config);
 
 }  // namespace devrt::mtia

@@ -16,6 +16,7 @@ void ChoiceLog::AddNonZero(uint32_t choice) {
 
 void Decisions::Start(uint64_t seed) {
   log_.Clear();
+  kept_.clear();
   replaying_ = false;
   random_ = seed;
 }
@@ -28,10 +29,23 @@ void Decisions::StartReplay(uint64_t seed, ChoiceLog log) {
 }
 
 uint32_t Decisions::Choose(ChoiceKind kind, uint32_t n, uint32_t preferred) {
-  static_cast<void>(kind);  // for enumerate and shrink: all kinds are one log
   const uint32_t choice = replaying_ ? Follow(n) : preferred;
   log_.Add(choice);
+  if (keeps_) kept_.push_back({kind, n, choice});
   return choice;
+}
+
+void Decisions::DescribeLast(const HostThread& host) {
+  kept_.back().thread = host.index;
+  kept_.back().site = host.site;
+}
+
+void Decisions::DescribeLast(const StreamCore& stream) {
+  Decision& last = kept_.back();
+  last.thread = stream.head->thread;
+  last.stream = stream.number;
+  last.seq = stream.head->seq - stream.base;
+  last.site = stream.head->site;
 }
 
 uint32_t Decisions::Follow(uint32_t n) {

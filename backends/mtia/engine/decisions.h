@@ -9,13 +9,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "backends/mtia/engine/op.h"
+#include "backends/text/replay_token.h"
 
 namespace devrt::mtia {
 
 enum class ChoiceKind : uint8_t {
   kSchedule,  // which thread or stream moves next
   kPageable,  // how a copy of pageable memory behaves: staged, sync, late
+  kFault,     // whether a rule of the key faults hits: no, yes
 };
 
 // A generator with one sequence for a seed on every system (SplitMix64).
@@ -31,6 +36,10 @@ inline uint64_t NextRandom(uint64_t* state) {
 class ChoiceLog {
  public:
   static constexpr size_t kMostRuns = size_t{1} << 18;
+
+  ChoiceLog() = default;
+  explicit ChoiceLog(std::vector<internal::ChoiceRun> runs)
+      : runs_(std::move(runs)) {}
   // False if choices were left out.
   bool complete() const { return runs_.size() < kMostRuns; }
   void Clear() {
@@ -44,18 +53,24 @@ class ChoiceLog {
     }
     AddNonZero(choice);
   }
-  struct Run {
-    uint64_t zeros;  // how many choices of 0 come before
-    uint32_t choice;
-    uint64_t count;
-  };
+  using Run = internal::ChoiceRun;
   const std::vector<Run>& runs() const { return runs_; }
-  void AppendRun(const Run& run) { runs_.push_back(run); }
 
  private:
   void AddNonZero(uint32_t choice);
   std::vector<Run> runs_;
   uint64_t zeros_ = 0;
+};
+
+// A choice with what it was about, for the decision calls of devrt.sim/1.
+struct Decision {
+  ChoiceKind kind;
+  uint32_t count;
+  uint32_t choice;
+  uint32_t thread = 0;  // the host thread that moves, or that submitted ...
+  uint64_t stream = 0;  // ... the operation that moves: its stream's number
+  uint64_t seq = 0;     // and its number there, from 1
+  Site site = {};
 };
 
 // Owns the log of the choices, the replay and the random generator.
@@ -77,6 +92,14 @@ class Decisions {
 
   const ChoiceLog& log() const { return log_; }
 
+  // Turns the record of whole decisions on or off; Start empties it.
+  void Keep(bool on) { keeps_ = on; }
+  bool keeps() const { return keeps_; }
+  // Adds to the last decision what moves.
+  void DescribeLast(const HostThread& host);
+  void DescribeLast(const StreamCore& stream);
+  const std::vector<Decision>& kept() const { return kept_; }
+
  private:
   uint32_t Follow(uint32_t n);
 
@@ -86,6 +109,8 @@ class Decisions {
   uint64_t run_ = 0;       // index of the run of replay_ that is followed
   uint64_t position_ = 0;  // in that run
   uint64_t random_ = 0;
+  bool keeps_ = false;
+  std::vector<Decision> kept_;
 };
 
 }  // namespace devrt::mtia

@@ -20,10 +20,13 @@ class Driver {
   // Called when the first operation of `s` has no open dependency.
   virtual void HeadReady(StreamCore* s) = 0;
   // Called when the first operation of `s` is being discarded.  It is ready, or
-  // it has begun and waits for a flag or a host function.
+  // it has begun and waits for a flag, a host function or other ranks.
   virtual void HeadGone(StreamCore* s) = 0;
-  // Called when the flag is set that the first operation of `s` waits for.
+  // Called when the flag is set that the first operation of `s` waits for, or
+  // when that operation is a collective and waits no longer.
   virtual void Unpark(StreamCore* s) = 0;
+  // Called when `device` has got more slots for collectives.
+  virtual void SlotsAdded(uint32_t device) { static_cast<void>(device); }
   // Called after operations were discarded: waits for them are over.
   virtual void Discarded() {}
 
@@ -37,8 +40,13 @@ class Driver {
   virtual devrt_status Wait(HostThread* me) = 0;
   // Lets the device move, because `me` was told "not ready" too often.
   virtual devrt_status SoftWait(HostThread* me) = 0;
-  // Lets operations and other threads run, at the end of a call and at a yield.
+  // Returns NULL when me->lock_word has another value than me->lock_value, or
+  // the report of a deadlock.  mode=virtual only.
+  virtual devrt_status AwaitChange(HostThread*) { return nullptr; }
+  // Lets operations and other threads run: a decision.
   virtual void Decide(HostThread* me) = 0;
+  // Adds the time that a call takes to the time of `me`.
+  virtual void Spend(HostThread* me) = 0;
   // The time that `me` sees.
   virtual VTime Now(const HostThread* me) const = 0;
   // Ends all work.  Afterwards no body runs, and the functions of operations

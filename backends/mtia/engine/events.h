@@ -32,7 +32,6 @@ class Events {
     Event* const event = handles_.New();
     event->device = device;
     event->flags = flags;
-    event->number = ++last_number_;
     event->point = {nullptr, 0};
     event->ended = false;
     ++event->capture;  // a record of the object's former life is not its own
@@ -44,7 +43,7 @@ class Events {
   // Ends all events.
   void Reset() {
     handles_.ForEachLive([this](Event* event) { handles_.Release(event); });
-    last_number_ = created_ = 0;
+    created_ = 0;
   }
 
   uint64_t live() const { return handles_.live(); }
@@ -52,7 +51,6 @@ class Events {
 
  private:
   HandleTable<Event, HandleKind::kEvent> handles_;
-  uint64_t last_number_ = 0;
   uint64_t created_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <string>
 
+#include "backends/mtia/engine/collective_data.h"
 #include "backends/mtia/engine/faults.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/engine/user_code.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr uint64_t kAlign = 64;
 constexpr size_t kCompareBlock = 64;
+constexpr int kUnread = 0xff;  // NaN: what a kernel must not have read
 constexpr int32_t kIllegalAddress = 700;
 constexpr int32_t kAssert = 710;
 constexpr int32_t kLaunchFailure = 719;
@@ -77,6 +79,11 @@ void EndFree(Memory* memory, Op* op) {
                    "that";
 }
 
+// True if a kernel finds poison in the range, and has to write all of it.
+bool IsPoisoned(const Range& r) {
+  return g_machine->config.poison_written && r.mode == DEVRT_ACCESS_WRITE;
+}
+
 // Reads all declared ranges.  A range that is not accessible faults only when
 // the body asks for it.
 void BeginKernel(Memory* memory, Op* op) {
@@ -95,14 +102,19 @@ void BeginKernel(Memory* memory, Op* op) {
         memory->Local(op->device, r.ptr, r.size, &why, op->id);
     r.scratch = local != nullptr ? offset : kNever;
     if (local == nullptr) continue;
-    std::memcpy(op->scratch.data() + offset, local, r.size);
+    if (IsPoisoned(r)) {
+      std::memset(op->scratch.data() + offset, kUnread, r.size);
+    } else {
+      std::memcpy(op->scratch.data() + offset, local, r.size);
+    }
     offset += r.size;
     writes = writes || (r.mode & DEVRT_ACCESS_WRITE) != 0;
   }
   if (writes) op->snapshot = op->scratch;
 }
 
-// Writes back what the body changed.
+// Writes back what the body changed.  What of a poisoned range it wrote cannot
+// be told from the bytes, so that is all of the range.
 void WriteBack(Memory* memory, Op* op) {
   for (const Range& r : op->ranges) {
     if (r.scratch == kNever || (r.mode & DEVRT_ACCESS_WRITE) == 0) continue;
@@ -115,6 +127,10 @@ void WriteBack(Memory* memory, Op* op) {
       return;
     }
     const std::byte* const now = op->scratch.data() + r.scratch;
+    if (IsPoisoned(r)) {
+      std::memcpy(to, now, r.size);
+      continue;
+    }
     const std::byte* const was = op->snapshot.data() + r.scratch;
     for (size_t i = 0; i < r.size; i += kCompareBlock) {
       const size_t n = std::min<size_t>(kCompareBlock, r.size - i);
@@ -126,14 +142,17 @@ void WriteBack(Memory* memory, Op* op) {
   }
 }
 
-// The declared range that covers [ptr, ptr + size) for `mode`, or nullptr.
+// The declared range that covers [ptr, ptr + size) for `mode`, or nullptr.  A
+// body that asks to read and write may only write: pointers that are not to
+// const ask for both.
 const Range* Declared(const Op* op, const std::byte* ptr, uint64_t size,
                       uint32_t mode) {
+  const uint32_t needed =
+      (mode & DEVRT_ACCESS_WRITE) != 0 ? DEVRT_ACCESS_WRITE : DEVRT_ACCESS_READ;
   for (const Range& r : op->ranges) {
     if (ptr < r.ptr || ptr > r.ptr + r.size) continue;
     if (size > static_cast<uint64_t>(r.ptr + r.size - ptr)) continue;
-    const bool write = (mode & DEVRT_ACCESS_WRITE) != 0;
-    if (!write || (r.mode & DEVRT_ACCESS_WRITE) != 0) return &r;
+    if ((r.mode & needed) != 0) return &r;
   }
   return nullptr;
 }
@@ -158,12 +177,13 @@ void* ContextLocal(const devrt_kernel_context_v0* context, const void* ptr,
   if (op->declared && size != 0) {
     const Range* const range = Declared(op, bytes, size, mode);
     if (range == nullptr) {
+      const bool writes = (mode & DEVRT_ACCESS_WRITE) != 0;
       char text[160];
       std::snprintf(text, sizeof text,
                     "undeclared access: %s [%p, +%" PRIu64
-                    "), which no declared range covers",
-                    (mode & DEVRT_ACCESS_WRITE) != 0 ? "writes" : "reads", ptr,
-                    size);
+                    "), which no range covers that it declares as %s",
+                    writes ? "writes" : "reads", ptr, size,
+                    writes ? "written" : "read");
       SetFault(op, kIllegalAddress, text);
       return nullptr;
     }
@@ -234,8 +254,13 @@ void Execution::Begin(Op* op) const {
 
 Fault Execution::End(Op* op) const {
   if (op->dropped) return Fault();
-  if (op->fault_code == 0) {
+  // A collective that has met a fault still leaves its outputs undefined.
+  if (op->fault_code == 0 || op->kind == OpKind::kCollective) {
     Memory* const memory = memory_->IfMade();
+    const bool collects = outcome_->is_on() && memory != nullptr;
+    if (collects && op->kind == OpKind::kFree) {
+      outcome_->EndBlock(*memory, op->dst);
+    }
     Guarded(op, [&] {
       if (op->kind == OpKind::kCopy) {
         EndCopy(memory, op);
@@ -243,11 +268,14 @@ Fault Execution::End(Op* op) const {
         EndFill(memory, op);
       } else if (op->kind == OpKind::kKernel && op->action == Action::kBody) {
         RunBody(memory, op);
+      } else if (op->kind == OpKind::kCollective) {
+        WriteResults(memory, *config_, op);
       } else if (op->kind == OpKind::kAlloc) {
         memory->BeginOrdered(op->dst, op->block);
       } else if (op->kind == OpKind::kFree) {
         EndFree(memory, op);
       }
+      if (collects && op->fault_code == 0) outcome_->AddWrites(*memory, *op);
     });
   }
   if (op->fault_code == 0) return Fault();
@@ -255,6 +283,7 @@ Fault Execution::End(Op* op) const {
 }
 
 void Execution::DropBlock(const Op* op) const {
+  if (outcome_->is_on()) outcome_->EndBlock(*memory_->IfMade(), op->dst);
   static_cast<void>(memory_->IfMade()->EndOrdered(op->dst, op->block, false));
 }
 

@@ -6,6 +6,7 @@
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/engine/lazy_memory.h"
 #include "backends/mtia/engine/op.h"
+#include "backends/mtia/engine/outcome.h"
 
 namespace devrt::mtia {
 
@@ -19,9 +20,9 @@ namespace devrt::mtia {
 // mode inside the machine, in threaded mode outside it, by the worker.
 class Execution {
  public:
-  // Both outlive this object.
-  Execution(const Config* config, const LazyMemory* memory)
-      : config_(config), memory_(memory) {}
+  // All of them outlive this object.
+  Execution(const Config* config, const LazyMemory* memory, Outcome* outcome)
+      : config_(config), memory_(memory), outcome_(outcome) {}
 
   // The first phase.  Only operations of two phases do anything here.
   void Begin(Op* op) const;
@@ -34,6 +35,7 @@ class Execution {
  private:
   const Config* const config_;
   const LazyMemory* const memory_;
+  Outcome* const outcome_;
 };
 
 }  // namespace devrt::mtia

@@ -67,6 +67,9 @@ devrt_status Faults::PointsError(const Points& points, const char* entry) {
 void Faults::FailOp(Op* op, Fault fault, VTime end) {
   op->state = OpState::kFailed;
   op->ended = end;
+  if (history_->outcome.is_on()) {
+    history_->outcome.AddFault(*op, fault.native_code);
+  }
   if (op->timeline != kNever) history_->timeline.Update(op);
   FailDevice(op->device, std::move(fault));
 }

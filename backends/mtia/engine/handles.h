@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles of streams, events and flags.  A handle is a number and no address:
-// tag << 32 | slot + 1, where the tag holds the kind and a generation.  So the
-// look-up of a stale, foreign or invented handle finds nothing, and touches
-// nothing but the table.
+// Handles of streams, events, flags and ranks of communicators.  A handle is a
+// number and no address: tag << 32 | slot + 1, where the tag holds the kind and
+// a generation.  So the look-up of a stale, foreign or invented handle finds
+// nothing, and touches nothing but the table.
 
 #ifndef DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_
 #define DEVRT_BACKENDS_MTIA_ENGINE_HANDLES_H_
@@ -16,7 +16,12 @@
 
 namespace devrt::mtia {
 
-enum class HandleKind : uint32_t { kStream = 1, kEvent = 2, kFlag = 3 };
+enum class HandleKind : uint32_t {
+  kStream = 1,
+  kEvent = 2,
+  kFlag = 3,
+  kComm = 4,
+};
 
 // The base of every class that has handles.
 struct HandleSlot {
@@ -25,7 +30,11 @@ struct HandleSlot {
   uint32_t tag = 0;  // 0: not live
 };
 
-inline constexpr uint32_t kGenerationBits = 30;
+inline constexpr uint32_t kGenerationBits = 29;
+
+// The layer validate numbers flags of its own with bit 63, which no handle of a
+// flag has (layers/validate/meetings.cc).
+static_assert((static_cast<uint32_t>(HandleKind::kFlag) & 4) == 0);
 
 inline uint64_t HandleOf(const HandleSlot& object) {
   return static_cast<uint64_t>(object.tag) << 32 | (object.slot + 1);

@@ -5,45 +5,29 @@
 
 #include <cstdint>
 
+#include "backends/mtia/engine/outcome.h"
 #include "backends/mtia/engine/timeline.h"
+#include "backends/mtia/engine/trace_hash.h"
 
 namespace devrt::mtia {
 
-// The hash of all steps of a run in their order.  Two runs with one hash took
-// the same steps, on any system.
-class TraceHash {
- public:
-  void Clear() {
-    hash_ = 0xcbf29ce484222325u;
-    steps_ = 0;
-  }
-  void Add(uint32_t what, uint64_t a, uint64_t b) {
-    ++steps_;
-    hash_ = Mix(Mix(hash_ ^ what, a), b);
-  }
-  uint64_t hash() const { return hash_; }
-  uint64_t steps() const { return steps_; }
-
- private:
-  static uint64_t Mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9fb21c651e98df25u;
-    return hash ^ (hash >> 32);
-  }
-  uint64_t hash_ = 0xcbf29ce484222325u;
-  uint64_t steps_ = 0;
-};
-
 // Owns what the machine remembers of its run: counts, the hash of the steps,
-// and the timeline.
+// the outcome and the timeline.
 //
 // Threads: all members are used inside the machine.
 struct History {
   // Begins the history of the next machine.
   void Reset() {
     steps = pending_ops = completed_ops = host_funcs_run = kernels_run = 0;
-    nondeterministic = false;
+    uncontrolled = 0;
+    first_uncontrolled = nullptr;
     trace.Clear();
     timeline.Reset();
+  }
+
+  // Notes that real time has decided, for a reason in static storage.
+  void NoteUncontrolled(const char* why) {
+    if (uncontrolled++ == 0) first_uncontrolled = why;
   }
 
   // Steps, and calls that may end a wait.  A thread that sees no progress
@@ -54,9 +38,13 @@ struct History {
   uint64_t completed_ops = 0;
   uint64_t host_funcs_run = 0;
   uint64_t kernels_run = 0;
-  bool nondeterministic = false;  // the run cannot be replayed
+  // How often real time decided what moved next, so that a replay may differ,
+  // and the first of the reasons.
+  uint64_t uncontrolled = 0;
+  const char* first_uncontrolled = nullptr;
   TraceHash trace;
-  Timeline timeline;
+  Outcome outcome;
+  Timeline timeline{&trace};
 };
 
 }  // namespace devrt::mtia

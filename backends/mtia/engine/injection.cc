@@ -120,7 +120,15 @@ Fault Injection::FireOn(const Op* op) {
            (rule.name.empty() || rule.name == op->Name());
   };
   const int32_t code = Fire(&op_faults_, matches).native_code;
-  return code != 0 ? DescribeFault(*op, code, "injected", *config_) : Fault();
+  if (code != 0) return DescribeFault(*op, code, "injected", *config_);
+  return rules_->empty() ? Fault() : rules_->TakeFor(op);
+}
+
+void Injection::LoseDevices(VTime now) {
+  while (Fault fault = rules_->TakeLost(now)) {
+    const uint32_t device = fault.device;
+    faults_->FailDevice(device, std::move(fault));
+  }
 }
 
 }  // namespace devrt::mtia

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/mtia/config/config.h"
+#include "backends/mtia/engine/fault_rules.h"
 #include "backends/mtia/engine/faults.h"
 #include "backends/mtia/engine/history.h"
 #include "backends/mtia/engine/slot.h"
@@ -18,14 +19,16 @@ namespace devrt::mtia {
 // The device of a call that concerns none, for CallError.
 inline constexpr uint32_t kAnyDevice = UINT32_MAX;
 
-// Owns the faults that devrt.sim/1 has armed and that have not fired yet.
+// Owns the faults that devrt.sim/1 has armed and that have not fired yet, and
+// asks the rules of the configuration.
 //
 // Threads: every member is called inside the machine.
 class Injection {
  public:
   // All of them outlive this object.
-  Injection(const Config* config, History* history, Faults* faults)
-      : config_(config), history_(history), faults_(faults) {}
+  Injection(const Config* config, History* history, Faults* faults,
+            FaultRules* rules)
+      : config_(config), history_(history), faults_(faults), rules_(rules) {}
 
   // Arms a fault.  A lost device fails at once.
   devrt_status Arm(const devrt_sim_fault_v1& fault);
@@ -34,12 +37,15 @@ class Injection {
 
   // True if CallError may return an error.
   bool has_call_faults() const { return !call_faults_.empty(); }
+  // Loses the devices whose time by a rule has come at `now`.  For machines
+  // whose rules have times.
+  void LoseDevices(VTime now);
   // The error that hits this call, or NULL.  `device` may be kAnyDevice.
   devrt_status CallError(Slot slot, uint32_t device);
   // The fault that hits `op`, which has run, if any.  Kernels, copies and
   // fills can be hit.
   Fault TakeFor(const Op* op) {
-    return op_faults_.empty() ? Fault() : FireOn(op);
+    return op_faults_.empty() && rules_->empty() ? Fault() : FireOn(op);
   }
 
  private:
@@ -59,6 +65,7 @@ class Injection {
   const Config* const config_;
   History* const history_;
   Faults* const faults_;
+  FaultRules* const rules_;
   std::vector<Armed> call_faults_;
   std::vector<Armed> op_faults_;
 };

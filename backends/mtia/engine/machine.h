@@ -11,17 +11,21 @@
 #define DEVRT_BACKENDS_MTIA_ENGINE_MACHINE_H_
 
 #include <mutex>
+#include <optional>
 
 #include "backends/mtia/config/config.h"
+#include "backends/mtia/engine/collectives.h"
 #include "backends/mtia/engine/decisions.h"
 #include "backends/mtia/engine/driver.h"
 #include "backends/mtia/engine/events.h"
 #include "backends/mtia/engine/execution.h"
+#include "backends/mtia/engine/fault_rules.h"
 #include "backends/mtia/engine/faults.h"
 #include "backends/mtia/engine/flags.h"
 #include "backends/mtia/engine/history.h"
 #include "backends/mtia/engine/injection.h"
 #include "backends/mtia/engine/lazy_memory.h"
+#include "backends/mtia/engine/locks.h"
 #include "backends/mtia/engine/report.h"
 #include "backends/mtia/engine/scheduler.h"
 #include "backends/mtia/engine/streams.h"
@@ -42,6 +46,9 @@ class Machine {
   // Begins a machine afresh.  It follows `log` as a replay if there is one.
   // After an error the former machine continues.
   devrt_status Reset(const Config& next, const ChoiceLog* log);
+  // ConfigHash of the configuration, which costs as much as a small run: kept
+  // over replays.
+  uint64_t config_hash();
 
   Config config;
   bool threaded = false;     // mode=threaded
@@ -54,13 +61,18 @@ class Machine {
   Events events;
   Flags flags{&history};
   Tokens tokens;
-  Execution execution{&config, &memory};
-  Scheduler scheduler{&config, &history, &streams, &tokens, &execution};
+  FaultRules fault_rules{&config, &decisions, &memory};
+  Collectives collectives{&config, &history, &memory, &tokens, &fault_rules};
+  Execution execution{&config, &memory, &history.outcome};
+  Scheduler scheduler{&config, &history,   &streams,
+                      &tokens, &execution, &collectives};
   Faults faults{&config, &history, &streams, &scheduler};
-  Injection injection{&config, &history, &faults};
-  Reports reports{&config, &streams};
+  Injection injection{&config, &history, &faults, &fault_rules};
+  Locks locks;
+  Reports reports{&config, &history, &streams, &locks};
 
  private:
+  std::optional<uint64_t> config_hash_;
   Driver* const virtual_driver_;
   Driver* const threaded_driver_;
 };

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,7 @@ inline VTime After(VTime from, uint64_t duration) {
   return from + std::min<uint64_t>(duration, 1);
 }
 
+struct CollectivePart;
 struct StreamCore;
 struct Event;
 struct Flag;
@@ -55,6 +57,7 @@ enum class OpKind : uint8_t {
   kHostFunc = DEVRT_SIM_OP_HOST_FUNC,
   kAlloc = DEVRT_SIM_OP_ALLOC,
   kFree = DEVRT_SIM_OP_FREE,
+  kCollective = DEVRT_SIM_OP_COLLECTIVE,
 };
 // "record"
 const char* KindName(OpKind kind);  // report.cc
@@ -66,8 +69,9 @@ enum class EngineClass : uint8_t {
   kD2H = DEVRT_SIM_ENGINE_D2H,
   kP2P = DEVRT_SIM_ENGINE_P2P,
   kHost = DEVRT_SIM_ENGINE_HOST,
+  kCollective = DEVRT_SIM_ENGINE_COLLECTIVE,
 };
-inline constexpr uint32_t kEngineClasses = 6;
+inline constexpr uint32_t kEngineClasses = 7;
 
 enum class OpState : uint8_t {
   kPending = DEVRT_SIM_PENDING,
@@ -76,6 +80,10 @@ enum class OpState : uint8_t {
   kFailed = DEVRT_SIM_FAILED,
   kDiscarded = DEVRT_SIM_DISCARDED,
 };
+
+// The index of a record or a wait, which are not counted: how often a program
+// makes them may depend on the answers of queries.
+inline constexpr uint64_t kNoIndex = DEVRT_SIM_NO_INDEX;
 
 // What a kernel does: its body, or one of the probes.
 enum class Action : uint8_t { kBody, kSpin, kFlagWait, kFlagSet, kFault };
@@ -108,17 +116,21 @@ struct Op {
   bool staged = false;    // copies: `scratch` holds the source
   bool holds_token = false;
   bool runs_elsewhere = false;  // another thread runs it now
+  bool hangs = false;           // it has begun and does not end, by a rule
   bool dropped = false;         // copies: does nothing, because the call failed
+  // Collectives: another operation of its group and device holds the slot.
+  bool shares_slot = false;
   uint32_t device = 0;
-  uint32_t thread = 0;      // the index of the thread that submitted it
-  uint64_t call_index = 0;  // the number of the call in that thread
-  uint32_t next_dep = 0;    // the first of `deps` not known to be done
-  uint32_t implicit = 0;    // `deps` from here on: by the legacy rule
+  uint32_t thread = 0;        // the index of the thread that submitted it
+  uint64_t index = kNoIndex;  // its place in the work of that thread
+  uint32_t next_dep = 0;      // the first of `deps` not known to be done
+  uint32_t implicit = 0;      // `deps` from here on: by the legacy rule
   VTime submitted = 0;
   VTime began = 0;
   VTime ended = 0;
   VTime duration = 0;
   uint64_t timeline = kNever;  // index in the timeline
+  uint64_t rank = 0;           // of strategy pos; 0: not drawn
   Site site;
   const char* name = "";  // static storage; `label` wins if not empty
   std::string label;
@@ -146,6 +158,7 @@ struct Op {
   uint64_t timeout = 0;
   int32_t fault_code = 0;  // of Action::kFault, or met by the first phase
   std::string fault_text;
+  CollectivePart* part = nullptr;  // of a collective
   // Host function.
   void (*host_func)(void*, devrt_status) = nullptr;
 
@@ -206,6 +219,7 @@ struct StreamCore {
   // For the driver.
   HeadState head_state = HeadState::kNone;
   VTime when = 0;           // of the head's next step
+  uint64_t rank = 0;        // of strategy pct; 0: not drawn
   uint32_t heap_index = 0;  // + 1, in the driver's heap; 0: not there
   bool in_token_list = false;
   bool queued_eval = false;
@@ -223,7 +237,6 @@ struct Stream : HandleSlot {
 struct Event : HandleSlot {
   uint32_t device = 0;
   uint32_t flags = 0;
-  uint64_t number = 0;
   uint64_t capture = 0;     // counts the records; never set back
   Point point{nullptr, 0};  // of the newest record
   VTime end = 0;            // valid when `ended`
@@ -243,34 +256,55 @@ enum class HostState : uint8_t {
   kArriving,  // sleeps at the start of a call
   kPaused,    // sleeps at the end of a call
   kBlocked,   // sleeps until `want` is done
+  kCaught,    // waits in a lock outside of devrt, and sleeps in the handler
 };
 
-// What a thread that polls without success has seen of the other threads.
-struct PollWatch {
+// What a thread that waits or polls without success has seen of the others.
+struct StuckWatch {
+  void Start() { began = look_at = RealClock::now(); }
   uint64_t progress = kNever;  // History::progress when the watch began
+  RealClock::time_point began{};
   RealClock::time_point look_at{};
-  uint32_t looks = 0;
-  ThreadWatch watch;
+  std::chrono::nanoseconds pause = ThreadWatch::kSecondLook;
+  bool is_certain = false;  // at the last look no other thread could act
+  bool warned = false;
+  ThreadWatch threads;
 };
+
+// The number of a thread that has none yet.
+inline constexpr uint32_t kNoThreadIndex = 0x7ffffffe;
 
 // A thread of the program that calls devrt.
 struct HostThread {
   uint32_t index = 0;
   std::atomic<uint64_t> calls{0};
-  uint64_t epoch = 0;       // number of the machine that it joined
-  bool is_leaving = false;  // sleeps in its thread exit
-  bool is_dropped = false;  // as before, and a reset has dropped it
+  uint64_t epoch = 0;        // number of the machine that it joined
+  uint64_t work = 0;         // operations with an index that it has submitted
+  uint64_t allocations = 0;  // of device memory, since the restart
+  uint64_t host_copies = 0;  // from host to host, since the restart
+  bool is_leaving = false;   // sleeps in its thread exit
+  bool is_dropped = false;   // as before, and a reset has dropped it
+  bool arbitrates = false;   // got the baton to decide who goes on
+  bool is_called = false;    // to sleep in the handler (catching.h)
+  bool is_let_go = false;    // from there, without the baton
+  // Not nullptr: the thread waits in a lock while the word has the value.
+  const uint32_t* lock_word = nullptr;
+  uint32_t lock_value = 0;
   int32_t tid = 0;
   VTime now = 0;
+  VTime observed = 0;   // when it last learnt that work is complete
   uint64_t jitter = 0;  // state of the generator for host_call
+  uint64_t rank = 0;    // of strategies pos and pct; 0: not drawn
   Points want;          // what a blocking call waits for
   uint32_t want_next = 0;
-  Site site;                     // where the program made the present call
-  const char* entry = "";        // name of that call
-  const void* polled = nullptr;  // the object of the last "not ready"
-  uint32_t polled_same = 0;      // "not ready" for it in a row
-  uint32_t polled_any = 0;       // "not ready" for any object in a row
-  PollWatch poll_watch;
+  Site site;               // where the program made the present call
+  const char* entry = "";  // name of that call
+  // The first point of the last "not ready".  An event at one address may stand
+  // for several records, and which address it has is no part of the schedule.
+  Point polled = {};
+  uint32_t polled_same = 0;  // "not ready" for it in a row
+  uint32_t polled_any = 0;   // "not ready" for any point in a row
+  StuckWatch stuck_watch;
   std::vector<Stream*> per_thread;  // by device
   // Guarded by the mutex of HostThreads, in threaded mode by the machine's.
   HostState state = HostState::kOutside;
@@ -281,16 +315,26 @@ struct HostThread {
   std::condition_variable wake;
 };
 
-// True for kernels, copies and fills: they count for queue_depth, and injected
-// faults hit them.
+// True if the word has changed for which the thread waits in a lock.
+inline bool HasChanged(const HostThread* thread) {
+  return __atomic_load_n(thread->lock_word, __ATOMIC_ACQUIRE) !=
+         thread->lock_value;
+}
+
+// True for kernels, copies, fills and collectives: they count for queue_depth,
+// and injected faults hit them.
 inline bool IsWork(const Op* op) {
   return op->kind == OpKind::kKernel || op->kind == OpKind::kCopy ||
-         op->kind == OpKind::kFill;
+         op->kind == OpKind::kFill || op->kind == OpKind::kCollective;
 }
 // True for the operations that begin and end the life of a stream-ordered
 // block.
 inline bool IsLifetime(const Op* op) {
   return op->kind == OpKind::kAlloc || op->kind == OpKind::kFree;
+}
+// True for the operations that have an index.
+inline bool HasIndex(OpKind kind) {
+  return kind != OpKind::kRecord && kind != OpKind::kWait;
 }
 inline bool Done(const Point& p) { return p.stream->completed >= p.seq; }
 inline bool Failed(const Point& p) { return p.seq >= p.stream->failed_from; }

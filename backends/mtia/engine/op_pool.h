@@ -35,11 +35,12 @@ class OpPool {
     op->state = OpState::kPending;
     op->action = Action::kBody;
     op->split = op->declared = op->staged = op->holds_token = false;
-    op->runs_elsewhere = op->dropped = false;
+    op->runs_elsewhere = op->hangs = op->dropped = op->shares_slot = false;
     op->device = s->device;
     op->thread = me->index;
-    op->call_index = me->calls.load(std::memory_order_relaxed);
+    op->index = HasIndex(kind) ? me->work++ : kNoIndex;
     op->next_dep = 0;
+    op->rank = 0;
     op->submitted = now;
     op->began = op->ended = op->duration = 0;
     op->timeline = kNever;
@@ -48,6 +49,7 @@ class OpPool {
     op->event = nullptr;
     op->destroy = nullptr;
     op->flag = nullptr;
+    op->part = nullptr;
     op->timeout = 0;
     op->fault_code = 0;
     op->size = 0;

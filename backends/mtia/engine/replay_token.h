@@ -14,18 +14,26 @@
 
 namespace devrt::mtia {
 
-// "dvs1:<config hash>:<seed>:<strategy>:<decisions>", numbers in hexadecimal,
-// the decisions as base32 of run-length coded varints without trailing zeros.
-std::string MakeToken(const Config& config, const ChoiceLog& log);
+// The token of the run with these choices; backends/text/replay_token.h has its
+// syntax.  `hash` is that of the configuration.
+std::string MakeToken(const Config& config, uint64_t hash,
+                      const ChoiceLog& log);
 
 struct Token {
   uint64_t config_hash = 0;
   uint64_t seed = 0;
   StrategyKind strategy = StrategyKind::kHardware;
   ChoiceLog log;
+  std::string faults;  // rules of the layer `faults`, which the host follows
 };
 // Returns false and sets `*error` when `text` is no token.
 bool ParseToken(std::string_view text, Token* token, std::string* error);
+
+// Gives `config`, which has the hash, the seed and the strategy of `token`.
+// The hash stays.  Returns false, with `*error` set and `config` unchanged, if
+// the token was made under another configuration.
+bool AdoptToken(const Token& token, uint64_t hash, Config* config,
+                std::string* error);
 
 }  // namespace devrt::mtia
 

@@ -2,15 +2,22 @@
 #include "backends/mtia/engine/report.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "backends/mtia/engine/collective_data.h"
+#include "backends/mtia/engine/collective_text.h"
 
 namespace devrt::mtia {
 
 const char* KindName(OpKind kind) {
   static constexpr const char* kKinds[] = {
-      "record", "wait",          "kernel",     "copy",
-      "fill",   "host function", "allocation", "free"};
+      "record",        "wait",       "kernel", "copy",      "fill",
+      "host function", "allocation", "free",   "collective"};
+  static_assert(std::size(kKinds) ==
+                static_cast<size_t>(OpKind::kCollective) + 1);
   return kKinds[static_cast<uint32_t>(kind)];
 }
 
@@ -55,53 +62,174 @@ std::string OpText(const Op& op) {
   return text + At(op.site);
 }
 
-// Follows what waits for what, until an operation comes again or none is left.
+// "1 of communicator 2"
+std::string RankOf(const Op& op) {
+  const Member& m = op.part->members[0];
+  return std::to_string(m.rank) + " of " + CommText(*m.comm);
+}
+
+// Follows what waits for what, from one host thread on, until a thread or an
+// operation comes again or none is left.
 class Chain {
  public:
-  explicit Chain(const Streams* streams) : streams_(streams) {}
+  Chain(const Streams* streams, const Locks* locks,
+        const HostThreadList& waiting)
+      : streams_(streams), locks_(locks), waiting_(waiting) {}
 
-  // The text of what `p` waits for.
-  std::string From(const Point& p) {
-    std::string text;
-    const Op* op = p.stream->head;
-    for (int i = 0; op != nullptr && i < kLongest; ++i) {
-      text += " -> " + OpText(*op);
-      if (std::find(seen_.begin(), seen_.end(), op) != seen_.end()) {
-        return text + " (the cycle)";
+  // True if the text has the thread already.
+  bool has(const HostThread* host) const { return Has(hosts_, host); }
+  // Adds the chain from `host` on, which the text does not have.
+  void Add(const HostThread* host) {
+    if (!text_.empty()) text_ += "; ";
+    first_ = hosts_.size();
+    ops_.clear();
+    while (host != nullptr) {
+      hosts_.push_back(host);
+      text_ += HostText(*host);
+      if (host->lock_word != nullptr) {
+        text_ += Behind(host->site) + " waits for ";
+        host = FollowLock(host->lock_word);
+      } else {
+        host = FollowWant(*host);
       }
-      seen_.push_back(op);
-      op = Next(op, &text);
     }
-    return text;
   }
+  const std::string& text() const { return text_; }
 
  private:
-  // The operation that `op` waits for, or nullptr.  Adds to the text what lies
-  // between the two.
-  const Op* Next(const Op* op, std::string* text) {
-    const StreamCore* const s = op->stream;
-    if (s->head != op) {
-      *text += " behind";
-      return s->head;
+  template <typename T>
+  static bool Has(const std::vector<T>& list, const T& value,
+                  size_t first = 0) {
+    return std::find(list.begin() + static_cast<ptrdiff_t>(first), list.end(),
+                     value) != list.end();
+  }
+
+  // Each adds to the text what it follows, and returns the thread that comes
+  // next, or nullptr.
+  const HostThread* FollowWant(const HostThread& host) {
+    const Points& want = host.want;
+    const auto open = std::find_if(want.begin(), want.end(),
+                                   [](const Point& p) { return !Done(p); });
+    if (open == want.end()) {
+      text_ += At(host.site);
+      return nullptr;
     }
-    if (s->head_state == HeadState::kBlocked) {
-      const Point p{s->waits_on, s->waits_seq};
-      *text += " -> " + PointText(p);
-      return p.stream->head;
-    }
-    if (op->action == Action::kFlagWait && op->kind == OpKind::kKernel) {
-      return NextByFlag(op, text);
-    }
-    if (op->kind == OpKind::kHostFunc && op->runs_elsewhere) {
-      *text += " -> user code outside devrt that has not returned";
-    } else if (s->head_state == HeadState::kReady) {
-      return NextByToken(op, text);
+    text_ += " " + PointText(*open) + At(host.site);
+    return FollowOps(open->stream->head);
+  }
+
+  const HostThread* FollowOps(const Op* op) {
+    for (int i = 0; op != nullptr && i < kLongest; ++i) {
+      text_ += " -> " + OpText(*op);
+      if (Has(ops_, op)) {
+        text_ += kCycle;
+        return nullptr;
+      }
+      ops_.push_back(op);
+      const uint32_t* const word = locks_->AwaitedBy(op);
+      if (word != nullptr && op->runs_elsewhere) {
+        text_ += " -> ";
+        return FollowLock(word);
+      }
+      op = Next(op);
     }
     return nullptr;
   }
 
-  const Op* NextByFlag(const Op* op, std::string* text) {
-    *text += " -> flag#" + std::to_string(op->flag->number);
+  const HostThread* FollowLock(const uint32_t* word) {
+    const std::optional<Locks::User> holder = locks_->HolderOf(word);
+    if (!holder) {
+      text_ += "a notification";
+      return nullptr;
+    }
+    text_ += LockText(word) + ", held by ";
+    if (holder->op != nullptr) {
+      const Op* const op = HeadThatIs(holder->op);
+      if (op == nullptr) {
+        text_ += "a host function that has returned";
+        return nullptr;
+      }
+      text_ += "its host function";
+      return FollowOps(op);
+    }
+    if (!holder->index) {
+      text_ += "a thread that is not scheduled";
+      return nullptr;
+    }
+    text_ += "host#" + std::to_string(*holder->index) + Behind(holder->site);
+    const auto next = std::find_if(
+        waiting_.begin(), waiting_.end(),
+        [&](const HostThread* h) { return h->index == *holder->index; });
+    if (next == waiting_.end()) {
+      text_ += ", which waits outside of devrt or has ended";
+      return nullptr;
+    }
+    if (!has(*next)) {
+      text_ += " -> ";
+      return *next;
+    }
+    if (Has(hosts_, *next, first_)) text_ += kCycle;
+    return nullptr;
+  }
+
+  // "lock#1": locks have the numbers in which the report names them.
+  std::string LockText(const uint32_t* word) {
+    const auto known = std::find(words_.begin(), words_.end(), word);
+    const auto number = known - words_.begin() + 1;
+    if (known == words_.end()) words_.push_back(word);
+    return "lock#" + std::to_string(number);
+  }
+
+  // The last call of a thread that has a place, as locks have none.
+  static std::string Behind(const Site& site) {
+    if (site.file == nullptr) return "";
+    return std::string(" (after ") + site.file + ":" +
+           std::to_string(site.line) + ")";
+  }
+
+  // The operation, if it is the first of a stream.
+  const Op* HeadThatIs(const Op* wanted) const {
+    for (const DeviceStreams& d : streams_->devices()) {
+      for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
+        if (s->head == wanted) return wanted;
+      }
+    }
+    return nullptr;
+  }
+
+  // The operation that `op` waits for, or nullptr.  Adds to the text what lies
+  // between the two.
+  const Op* Next(const Op* op) {
+    const StreamCore* const s = op->stream;
+    if (s->head != op) {
+      text_ += " behind";
+      return s->head;
+    }
+    if (s->head_state == HeadState::kBlocked) {
+      const Point p{s->waits_on, s->waits_seq};
+      text_ += " -> " + PointText(p);
+      return p.stream->head;
+    }
+    if (op->hangs) {
+      text_ += ", which hangs by a rule of the key faults";
+      return nullptr;
+    }
+    if (op->action == Action::kFlagWait && op->kind == OpKind::kKernel) {
+      return NextByFlag(op);
+    }
+    if (op->part != nullptr && op->part->parked) {
+      return NextByRank(op);
+    }
+    if (op->kind == OpKind::kHostFunc && op->runs_elsewhere) {
+      text_ += " -> user code outside devrt that has not returned";
+    } else if (s->head_state == HeadState::kReady) {
+      return NextByToken(op);
+    }
+    return nullptr;
+  }
+
+  const Op* NextByFlag(const Op* op) {
+    text_ += " -> flag#" + std::to_string(op->flag->number);
     for (const DeviceStreams& d : streams_->devices()) {
       for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
         for (const Op* o = s->head; o != nullptr; o = o->next) {
@@ -112,17 +240,56 @@ class Chain {
         }
       }
     }
-    *text += ", which no submitted operation sets";
+    text_ += ", which no submitted operation sets";
     return nullptr;
   }
 
-  const Op* NextByToken(const Op* op, std::string* text) {
+  // The operation of a rank that `op` waits for, if it was submitted.
+  const Op* NextByRank(const Op* op) {
+    const auto waits = std::find_if(
+        op->part->members.begin(), op->part->members.end(),
+        [](const Member& m) { return m.state == MemberState::kWaiting; });
+    text_ += ", which waits as " + WaitText(*waits);
+    const std::vector<uint32_t> missing = MissingRanks(*waits);
+    for (const DeviceStreams& d : streams_->devices()) {
+      for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
+        for (const Op* o = s->head; o != nullptr; o = o->next) {
+          if (o->part != nullptr && Meets(*waits, missing, *o->part)) return o;
+        }
+      }
+    }
+    return nullptr;
+  }
+
+  // True if `part` has an operation that `waits` has not met.
+  static bool Meets(const Member& waits, const std::vector<uint32_t>& missing,
+                    const CollectivePart& part) {
+    return std::any_of(
+        part.members.begin(), part.members.end(), [&](const Member& m) {
+          return m.comm == waits.comm && m.sequence == waits.sequence &&
+                 !m.begun && IsCounterpart(m, waits) &&
+                 std::find(missing.begin(), missing.end(), m.rank) !=
+                     missing.end();
+        });
+  }
+
+  // True if the kinds of the two operations may meet: the send and the receive
+  // of a pair, or two operations of all ranks.
+  static bool IsCounterpart(const Member& m, const Member& waits) {
+    if (!IsPointToPoint(waits.call.op)) return !IsPointToPoint(m.call.op);
+    return IsPointToPoint(m.call.op) && m.call.op != waits.call.op &&
+           static_cast<uint32_t>(m.call.root_or_peer) == waits.rank;
+  }
+
+  const Op* NextByToken(const Op* op) {
     for (const DeviceStreams& d : streams_->devices()) {
       for (const StreamCore* s = d.busy; s != nullptr; s = s->busy_next) {
         const Op* const o = s->head;
         if (o != nullptr && o != op && o->holds_token &&
             o->device == op->device && o->engine == op->engine) {
-          *text += " -> an engine held by";
+          text_ += op->part != nullptr
+                       ? " as rank " + RankOf(*op) + " -> a slot held by"
+                       : std::string(" -> an engine held by");
           return o;
         }
       }
@@ -130,29 +297,26 @@ class Chain {
     return nullptr;
   }
 
+  static constexpr char kCycle[] = " (the cycle)";
+
   const Streams* const streams_;
-  std::vector<const Op*> seen_;
+  const Locks* const locks_;
+  const HostThreadList& waiting_;
+  std::string text_;
+  std::vector<const HostThread*> hosts_;
+  size_t first_ = 0;  // in hosts_, of the present chain
+  std::vector<const Op*> ops_;
+  std::vector<const uint32_t*> words_;
 };
 
 }  // namespace
 
 std::string Reports::WaitingText(const HostThreadList& waiting) const {
-  std::string text;
-  const char* between = "";
+  Chain chain(streams_, locks_, waiting);
   for (const HostThread* const host : waiting) {
-    text += between + HostText(*host);
-    between = "; ";
-    const Points& want = host->want;
-    const auto open = std::find_if(want.begin(), want.end(),
-                                   [](const Point& p) { return !Done(p); });
-    if (open == want.end()) {
-      text += At(host->site);
-      continue;
-    }
-    text += " " + PointText(*open) + At(host->site);
-    text += Chain(streams_).From(*open);
+    if (!chain.has(host)) chain.Add(host);
   }
-  return text;
+  return chain.text();
 }
 
 devrt_status Reports::Deadlock(const HostThreadList& waiting, StuckReason why) {
@@ -170,12 +334,36 @@ devrt_status Reports::Deadlock(const HostThreadList& waiting, StuckReason why) {
       text = "the step limit was reached: " + WaitingText(waiting) + ".";
       break;
   }
-  text +=
-      " Submitted work stays enqueued: set the flag or let the host function "
-      "return, then repeat this call.";
+  const auto is_in_sync = [](const HostThread* host) {
+    return host->lock_word != nullptr;
+  };
+  if (!std::all_of(waiting.begin(), waiting.end(), is_in_sync)) {
+    text +=
+        " Submitted work stays enqueued: set the flag or let the host function "
+        "return, then repeat this call.";
+  }
+  if (std::any_of(waiting.begin(), waiting.end(), is_in_sync)) {
+    text +=
+        " A wait of devrt::sync ends when another thread unlocks or notifies: "
+        "look for locks that are taken in two orders, and for a notification "
+        "that comes before the wait.";
+  }
+  if (history_->uncontrolled != 0) text += " " + UncontrolledText();
   deadlock_ = text;
   Log(DEVRT_LOG_ERROR, text);
   return MakeError(DEVRT_FAILED_PRECONDITION, 0, text);
+}
+
+std::string Reports::UncontrolledText() const {
+  return "A replay of this run may differ, because real time decided what "
+         "moved next, " +
+         std::to_string(history_->uncontrolled) +
+         " times: " + history_->first_uncontrolled + ".";
+}
+
+void Reports::WarnUncontrolled() const {
+  if (history_->uncontrolled == 0) return;
+  Log(DEVRT_LOG_WARNING, UncontrolledText());
 }
 
 void Reports::WarnWaiting(const HostThreadList& waiting) const {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "backends/mtia/config/config.h"
+#include "backends/mtia/engine/history.h"
+#include "backends/mtia/engine/locks.h"
 #include "backends/mtia/engine/op.h"
 #include "backends/mtia/engine/streams.h"
 
@@ -27,12 +29,17 @@ enum class StuckReason : uint8_t {
 //   deadlock: host#0 stream_sync {s1, 7} (a.cc:88) -> s1 op 3 kernel
 //   "flag_wait" (a.cc:71) -> flag#1, which no submitted operation sets
 //
+//   deadlock: host#0 devrt::sync (after a.cc:80) waits for lock#1, held by
+//   host#1 (after b.cc:12) -> host#1 devrt::sync (after b.cc:12) waits for
+//   lock#2, held by host#0 (after a.cc:80) (the cycle)
+//
 // Threads: every member is called inside the machine.
 class Reports {
  public:
-  // Both outlive this object.
-  Reports(const Config* config, const Streams* streams)
-      : config_(config), streams_(streams) {}
+  // All of them outlive this object.
+  Reports(const Config* config, const History* history, const Streams* streams,
+          const Locks* locks)
+      : config_(config), history_(history), streams_(streams), locks_(locks) {}
 
   // Logs and stores the report of a wait that will not end.  `waiting` are the
   // thread that asks and the other threads that wait.  Returns the error for
@@ -43,15 +50,21 @@ class Reports {
   // Logs that the host function `op` has run for as long.
   void WarnHostFunc(const Op& op) const;
 
+  // Logs that a replay may differ from the run, if it may.
+  void WarnUncontrolled() const;
+
   // The last deadlock's text; empty if there was none since the reset.
   const std::string& deadlock() const { return deadlock_; }
   void Reset() { deadlock_.clear(); }
 
  private:
   std::string WaitingText(const HostThreadList& waiting) const;
+  std::string UncontrolledText() const;
 
   const Config* const config_;
+  const History* const history_;
   const Streams* const streams_;
+  const Locks* const locks_;
   std::string deadlock_;
 };
 

@@ -220,6 +220,7 @@ void Scheduler::Retire(Op* op) {
   if (op->kind == OpKind::kKernel && op->destroy != nullptr) {
     deferred_.closures.push_back({op->destroy, op->arg});
   }
+  if (op->part != nullptr) collectives_->Retire(op);
   pool_.Recycle(op);
 }
 

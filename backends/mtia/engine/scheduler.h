@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/mtia/config/config.h"
+#include "backends/mtia/engine/collectives.h"
 #include "backends/mtia/engine/deferred.h"
 #include "backends/mtia/engine/driver.h"
 #include "backends/mtia/engine/execution.h"
@@ -32,12 +33,14 @@ class Scheduler {
  public:
   // All of them outlive this object.
   Scheduler(const Config* config, History* history, Streams* streams,
-            Tokens* tokens, const Execution* execution)
+            Tokens* tokens, const Execution* execution,
+            Collectives* collectives)
       : config_(config),
         history_(history),
         streams_(streams),
         tokens_(tokens),
-        execution_(execution) {}
+        execution_(execution),
+        collectives_(collectives) {}
 
   // Sets the driver of the machine that begins.
   void UseDriver(Driver* driver) { driver_ = driver; }
@@ -106,6 +109,7 @@ class Scheduler {
   Streams* const streams_;
   Tokens* const tokens_;
   const Execution* const execution_;
+  Collectives* const collectives_;
   Driver* driver_ = nullptr;
   OpPool pool_;
   Deferred deferred_;

@@ -24,6 +24,18 @@ const char* const kSlotNames[] = {
     "virtual_memory.destroy",
     "virtual_memory.map",
     "virtual_memory.unmap",
+    "collectives.unique_id",
+    "collectives.comm_begin",
+    "collectives.comm_poll",
+    "collectives.submit",
+    "collectives.comm_revoke",
+    "collectives.comm_abort",
+    "collectives.comm_split",
+    "collectives.comm_shrink",
+    "collectives.comm_finish",
+    "collectives.comm_destroy",
+    "collectives.buffer_register",
+    "collectives.buffer_deregister",
     "sim"};
 
 }  // namespace devrt::mtia

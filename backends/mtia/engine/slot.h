@@ -31,6 +31,18 @@ enum class Slot : uint8_t {
   vm_destroy,
   vm_map,
   vm_unmap,
+  unique_id,
+  comm_begin,
+  comm_poll,
+  comm_submit,
+  comm_revoke,
+  comm_abort,
+  comm_split,
+  comm_shrink,
+  comm_finish,
+  comm_destroy,
+  buffer_register,
+  buffer_deregister,
   sim,  // any call of devrt.sim/1; no error is injected into these
 };
 

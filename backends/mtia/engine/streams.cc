@@ -55,6 +55,7 @@ StreamCore* Streams::NewCore(uint32_t device, StreamKind kind,
   s->base = s->issued;
   s->native = 0;
   s->last_end = 0;
+  s->rank = 0;
   s->failure_reported = false;
   return s;
 }

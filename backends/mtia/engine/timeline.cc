@@ -5,6 +5,36 @@
 
 namespace devrt::mtia {
 
+namespace {
+
+void AddAccess(const void* ptr, uint64_t size, uint32_t mode,
+               std::vector<devrt_access_v0>* accesses) {
+  accesses->push_back({const_cast<void*>(ptr), size, mode, 0});
+}
+
+std::vector<devrt_access_v0> AccessesOf(const Op& op) {
+  std::vector<devrt_access_v0> accesses;
+  if (op.kind == OpKind::kCopy || op.kind == OpKind::kFill) {
+    AddAccess(op.dst, op.size, DEVRT_ACCESS_WRITE, &accesses);
+    if (op.src != nullptr) {
+      AddAccess(op.src, op.size, DEVRT_ACCESS_READ, &accesses);
+    }
+  }
+  for (const Range& range : op.ranges) {
+    AddAccess(range.ptr, range.size, range.mode, &accesses);
+  }
+  const bool any = op.kind == OpKind::kHostFunc ||
+                   (op.kind == OpKind::kKernel && op.action == Action::kBody &&
+                    !op.declared);
+  if (any) {
+    AddAccess(nullptr, UINT64_MAX, DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE,
+              &accesses);
+  }
+  return accesses;
+}
+
+}  // namespace
+
 void Timeline::Add(Op* op) {
   op->timeline = base_ + entries_.size();
   Entry& entry = entries_.emplace_back();
@@ -30,6 +60,10 @@ void Timeline::Add(Op* op) {
   const uint64_t native = s->kind == StreamKind::kPerThread ? 2 : s->native;
   out.native_stream = reinterpret_cast<const void*>(native);
   out.host_stream = s->host_number;
+  out.op_index = op->index;
+  out.submit_step = trace_->steps();
+  out.split = op->split ? 1 : 0;
+  entry.accesses = AccessesOf(*op);
 }
 
 void Timeline::Update(const Op* op) {
@@ -39,6 +73,8 @@ void Timeline::Update(const Op* op) {
   out.state = static_cast<uint32_t>(op->state);
   out.begin_ns = op->began;
   out.end_ns = op->ended;
+  if (out.begin_step == 0) out.begin_step = trace_->steps();
+  if (op->state >= OpState::kDone) out.end_step = trace_->steps();
 }
 
 devrt_sim_op_v1 Timeline::Entry::View() const {
@@ -48,6 +84,8 @@ devrt_sim_op_v1 Timeline::Entry::View() const {
   view.dep_count = static_cast<uint32_t>(dep_stream.size());
   view.dep_stream = dep_stream.data();
   view.dep_seq = dep_seq.data();
+  view.access_count = static_cast<uint32_t>(accesses.size());
+  view.accesses = accesses.data();
   return view;
 }
 

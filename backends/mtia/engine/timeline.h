@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/mtia/engine/op.h"
+#include "backends/mtia/engine/trace_hash.h"
 #include "devrt/backends/abi/devrt_sim.h"
 
 namespace devrt::mtia {
@@ -20,6 +21,9 @@ namespace devrt::mtia {
 class Timeline {
  public:
   using Visit = void (*)(void* arg, const devrt_sim_op_v1* op);
+
+  // `trace` outlives this object and counts the steps.
+  explicit Timeline(const TraceHash* trace) : trace_(trace) {}
 
   // True if submissions are recorded.
   bool is_kept() const { return enabled_ || taken_from_; }
@@ -45,11 +49,13 @@ class Timeline {
     std::string file;
     std::vector<uint64_t> dep_stream;
     std::vector<uint64_t> dep_seq;
+    std::vector<devrt_access_v0> accesses;
     bool taken = false;
 
     devrt_sim_op_v1 View() const;  // valid as long as the entry
   };
 
+  const TraceHash* const trace_;
   std::deque<Entry> entries_;
   uint64_t base_ = 0;        // how many entries were dropped
   uint64_t next_ = 0;        // all entries before this one are taken

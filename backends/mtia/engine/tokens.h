@@ -3,6 +3,7 @@
 #ifndef DEVRT_BACKENDS_MTIA_ENGINE_TOKENS_H_
 #define DEVRT_BACKENDS_MTIA_ENGINE_TOKENS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -33,14 +34,30 @@ class Tokens {
     for (Engines& engines : devices_) {
       At(&engines, EngineClass::kCompute).limit = config.slots;
       At(&engines, EngineClass::kNone).limit = kUnlimited;
+      At(&engines, EngineClass::kCollective).limit =
+          std::max(config.collective_slots, 1u);
     }
+  }
+  // Gives `device` at least `count` collective slots.  Returns true if it had
+  // fewer.
+  bool RaiseSlots(uint32_t device, uint32_t count) {
+    uint32_t& limit = Slots(device).limit;
+    if (limit >= count) return false;
+    limit = count;
+    return true;
+  }
+  // The tokens for collectives on `device`.
+  EngineTokens& Slots(uint32_t device) {
+    return At(&devices_[device], EngineClass::kCollective);
   }
 
   // True if `op` runs on an engine.  The probes that wait for a flag or set
   // one do not: they would keep the engine from the work that ends the wait.
+  // Of a group of collectives one operation on a device does.
   static bool NeedsToken(const Op* op) {
     return op->engine != EngineClass::kNone &&
-           op->action != Action::kFlagWait && op->action != Action::kFlagSet;
+           op->action != Action::kFlagWait && op->action != Action::kFlagSet &&
+           !op->shares_slot;
   }
   // The tokens of the engine of `op`.
   EngineTokens& Of(const Op* op) {

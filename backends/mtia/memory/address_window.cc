@@ -180,18 +180,24 @@ void AddressWindow::MakeFreed(uint64_t offset, uint64_t size, Poison poison) {
   Paint(offset, size, poison, kFreedByte, false);
 }
 
+// The bytes depend on the size alone, and not on the place in a page: the
+// outcome of a run has them.
 void AddressWindow::Paint(uint64_t offset, uint64_t size, Poison poison,
-                          int value, bool discard_middle) {
-  const uint64_t end = offset + size;
-  const uint64_t head_end = RoundUp(offset + kPoisonEdge, PageSize());
-  const uint64_t tail = RoundDown(end - std::min(end, kPoisonEdge), PageSize());
-  if (poison == Poison::kFull || size <= kPoisonWhole || head_end >= tail) {
+                          int value, bool clear_middle) {
+  if (poison == Poison::kFull || size <= kPoisonWhole) {
     std::memset(local_ + offset, value, size);
     return;
   }
-  std::memset(local_ + offset, value, head_end - offset);
-  std::memset(local_ + tail, value, end - tail);
-  if (discard_middle) Discard(head_end, tail - head_end);
+  const uint64_t middle = offset + kPoisonEdge;
+  const uint64_t tail = offset + size - kPoisonEdge;
+  std::memset(local_ + offset, value, kPoisonEdge);
+  std::memset(local_ + tail, value, kPoisonEdge);
+  if (!clear_middle) return;
+  const uint64_t first_page = RoundUp(middle, PageSize());
+  const uint64_t last_page = RoundDown(tail, PageSize());
+  std::memset(local_ + middle, 0, first_page - middle);
+  std::memset(local_ + last_page, 0, tail - last_page);
+  Discard(first_page, last_page - first_page);
 }
 
 void AddressWindow::Discard(uint64_t offset, uint64_t size) {

@@ -87,7 +87,7 @@ class AddressWindow {
 
  private:
   void Paint(uint64_t offset, uint64_t size, Poison poison, int value,
-             bool discard_middle);
+             bool clear_middle);
 
   std::byte* base_ = nullptr;
   std::byte* local_ = nullptr;

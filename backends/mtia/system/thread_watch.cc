@@ -106,12 +106,28 @@ uint64_t Switches(int32_t tid) {
   return sum;
 }
 
+// The threads besides `known` and those of a sanitizer, sorted.
+bool Others(std::vector<int32_t> known, std::vector<int32_t>* others) {
+  std::vector<int32_t> tids;
+  if (!Threads(&tids)) return false;
+  std::sort(tids.begin(), tids.end());
+  std::sort(known.begin(), known.end());
+  std::set_difference(tids.begin(), tids.end(), known.begin(), known.end(),
+                      std::back_inserter(*others));
+  others->erase(std::remove_if(others->begin(), others->end(),
+                               &ThreadWatch::IsSanitizers),
+                others->end());
+  return true;
+}
+
+}  // namespace
+
 #ifdef DEVRT_MTIA_SANITIZER_THREADS
 // ThreadSanitizer has threads of its own: none at first, one from the first
 // thread of the program on, two in a forked process.  It starts them with all
 // signals blocked, those of faults included, which threads of programs and of
 // the simulator do not block.
-bool IsSanitizers(int32_t tid) {
+bool ThreadWatch::IsSanitizers(int32_t tid) {
   constexpr const char* kKey = "\nSigBlk:";
   const std::string text = Read(tid, "status");
   const size_t at = text.find(kKey);
@@ -123,23 +139,8 @@ bool IsSanitizers(int32_t tid) {
       [blocked](int signal) { return (blocked >> (signal - 1) & 1) != 0; });
 }
 #else
-bool IsSanitizers(int32_t) { return false; }
+bool ThreadWatch::IsSanitizers(int32_t) { return false; }
 #endif
-
-// The threads besides `known` and those of a sanitizer, sorted.
-bool Others(std::vector<int32_t> known, std::vector<int32_t>* others) {
-  std::vector<int32_t> tids;
-  if (!Threads(&tids)) return false;
-  std::sort(tids.begin(), tids.end());
-  std::sort(known.begin(), known.end());
-  std::set_difference(tids.begin(), tids.end(), known.begin(), known.end(),
-                      std::back_inserter(*others));
-  others->erase(std::remove_if(others->begin(), others->end(), &IsSanitizers),
-                others->end());
-  return true;
-}
-
-}  // namespace
 
 std::optional<size_t> ThreadWatch::CountOthers(std::vector<int32_t> known) {
   std::vector<int32_t> others;

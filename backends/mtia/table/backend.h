@@ -12,6 +12,7 @@
 
 #include "backends/mtia/config/config.h"
 #include "backends/mtia/engine/current_device.h"
+#include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/backends/abi/devrt_launch.h"
 #include "devrt/backends/abi/devrt_pinned_guard.h"
 #include "devrt/backends/abi/devrt_plugin.h"
@@ -149,6 +150,32 @@ class Backend {
   devrt_status guard_take_touches(devrt_host_touch_v0* touches,
                                   uint32_t capacity, uint32_t* taken);
 
+  // ---- collectives.cc: devrt.collectives/0 ----
+  devrt_status collectives_info(devrt_collectives_info_v0* info);
+  devrt_status collectives_supports(uint32_t op, uint32_t dtype,
+                                    uint32_t reduction, uint32_t* yes);
+  devrt_status unique_id(void* bytes, uint64_t* size);
+  devrt_status comm_begin(uint32_t device, uint32_t ranks, uint32_t rank,
+                          const void* id, uint64_t size,
+                          const devrt_comm_options_v0* options,
+                          devrt_comm* out);
+  devrt_status comm_poll(devrt_comm handle, uint32_t* state);
+  devrt_status collectives_submit(const devrt_submission_v0* submissions,
+                                  uint32_t count);
+  devrt_status comm_revoke(devrt_comm handle);
+  devrt_status comm_abort(devrt_comm handle);
+  devrt_status comm_split(devrt_comm handle, int32_t color, int32_t key,
+                          const devrt_comm_options_v0* options,
+                          devrt_comm* child);
+  devrt_status comm_shrink(devrt_comm handle, const uint32_t* gone,
+                           uint32_t gone_count, uint32_t abort_first,
+                           devrt_comm* child);
+  devrt_status comm_finish(devrt_comm handle);
+  devrt_status comm_destroy(devrt_comm handle);
+  devrt_status buffer_register(devrt_comm handle, void* ptr, uint64_t size,
+                               void** out);
+  devrt_status buffer_deregister(devrt_comm handle, void* buffer);
+
   // ---- sim.cc: devrt.sim/1 ----
   devrt_status sim_reset(const char* config, uint64_t size);
   devrt_status sim_config(char* buffer, uint64_t capacity, uint64_t* size);
@@ -164,18 +191,32 @@ class Backend {
                                  void* arg);
   devrt_status sim_timeline(void (*visit)(void* arg, const devrt_sim_op_v1* op),
                             void* arg);
+  devrt_status sim_decisions_enable(uint32_t on);
+  devrt_status sim_decisions(void (*visit)(void* arg,
+                                           const devrt_sim_decision_v1* made),
+                             void* arg);
   devrt_status sim_stats(devrt_sim_stats_v1* stats);
   devrt_status sim_deadlock_report(char* buffer, uint64_t capacity,
                                    uint64_t* size);
   devrt_status sim_peek(const void* device_ptr, void* host, uint64_t size);
   devrt_status sim_poke(void* device_ptr, const void* host, uint64_t size);
+  devrt_status sim_next_op(uint32_t* thread, uint64_t* index);
+  devrt_status sim_outcome(uint64_t* hash);
+  devrt_status sim_take_part(uint32_t waits, uint32_t* part);
+  devrt_status sim_pause();
+  devrt_status sim_await_change(const uint32_t* word, uint32_t value);
+  devrt_status sim_note_lock(const uint32_t* word, uint32_t state);
 
  private:
   // Begins a machine afresh, with any number of devices (sim.cc).
   devrt_status Reopen(const Config& config);
 };
 
+// Lets the aborts return that hang by a rule (collectives.cc).
+void EndHangingAborts();
+
 // The extension tables.
+extern const devrt_collectives_v0 kCollectivesTable;
 extern const devrt_launch_v0 kLaunchTable;
 extern const devrt_pinned_guard_v0 kPinnedGuardTable;
 extern const devrt_probe_v0 kProbeTable;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/mtia/drivers/host_executor.h"
+#include "backends/mtia/table/poll.h"
 #include "backends/mtia/threads/host_threads.h"
 
 namespace devrt::mtia {
@@ -76,7 +77,8 @@ uint32_t DeviceOf(const About& about) {
 
 }  // namespace
 
-Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
+Call::Call(Slot slot, About about, CallTag tag)
+    : slot_(slot), takes_time_(slot != Slot::sim) {
   Machine* const machine = g_machine;
   if (__builtin_expect(t_user_code != nullptr, 0)) {
     EnterUserCode(tag);
@@ -96,10 +98,21 @@ Call::Call(Slot slot, About about, CallTag tag) : slot_(slot) {
   me_->calls.store(me_->calls.load(std::memory_order_relaxed) + 1,
                    std::memory_order_relaxed);
   me_->entry = SlotName(slot);
+  if (__builtin_expect(me_->arbitrates, 0)) {
+    me_->arbitrates = false;
+    machine->driver->Decide(me_);
+  }
+  if (slot == Slot::stream_query || slot == Slot::event_query ||
+      slot == Slot::comm_poll) {
+    machine->driver->Decide(me_);
+  }
   if (Memory* const memory = machine->memory.IfMade())
     memory->CloseOpenedPages();
   if (__builtin_expect(machine->injection.has_call_faults(), 0)) {
     error_ = machine->injection.CallError(slot, DeviceOf(about));
+  }
+  if (__builtin_expect(machine->fault_rules.has_timed(), 0)) {
+    machine->injection.LoseDevices(machine->driver->Now(me_));
   }
 }
 
@@ -133,7 +146,8 @@ Call::~Call() {
                        0)) {
     g_machine->driver->AwaitDiscardedCopies();
   }
-  g_machine->driver->Decide(me_);
+  if (takes_time_) g_machine->driver->Spend(me_);
+  if (decides_) g_machine->driver->Decide(me_);
   LeaveMachine(me_);
 }
 
@@ -142,12 +156,15 @@ void Call::NoteSite() {
   me_->site.file = site.file;
   me_->site.line = site.line;
   me_->polled_any = me_->polled_same = 0;
-  me_->polled = nullptr;
+  me_->polled = {};
 }
 
 devrt_status Call::Wait() {
   me_->want_next = 0;
+  // A wait that blocks ends with a decision of its own.
+  decides_ = AllDone(me_->want);
   if (devrt_status error = g_machine->driver->Wait(me_)) return error;
+  Observe(me_);
   return g_machine->faults.PointsError(me_->want, entry());
 }
 

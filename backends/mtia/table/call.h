@@ -37,7 +37,13 @@ inline About OnFlag(devrt_flag flag) {
 }
 
 // A call of the table.  The constructor enters the machine.  The destructor
-// lets operations and other threads move, leaves, and makes the deferred calls.
+// leaves, and makes the deferred calls.
+//
+// A call is a decision, in which operations and other threads move, where that
+// can change what the program sees: a query before its answer, a call that
+// submits work or sets a flag at its end, and a wait.  Records and the making
+// and destroying of objects are none.  Work that they would let run can run at
+// the next decision as well.
 //
 //   Call call(Slot::event_query, OnEvent(event), CallTag::kCallback);
 //   if (call.refused()) return call.error();
@@ -54,6 +60,10 @@ class Call {
   const char* entry() const { return SlotName(slot_); }
   // Notes where the program made this call, for submissions and waits.
   void NoteSite();
+  // Lets operations and other threads move at the end of the call.
+  void DecideAtEnd() { decides_ = true; }
+  // Makes a call of devrt.sim/1 take as much time as other calls.
+  void TakeTime() { takes_time_ = true; }
   // Waits for me()->want.  Returns NULL, or the error of a point or of the
   // wait.
   devrt_status Wait();
@@ -69,6 +79,8 @@ class Call {
 
   const Slot slot_;
   How how_ = How::kOutside;
+  bool decides_ = false;
+  bool takes_time_;
   HostThread* me_ = nullptr;
 };
 

@@ -118,10 +118,11 @@ PageableChoice ChoosePageable() {
     case Pageable::kExplore:
       break;
   }
+  // asap is the run that others are compared with.
   Decisions& decisions = g_machine->decisions;
-  const uint32_t preferred = g_machine->config.strategy == StrategyKind::kRandom
-                                 ? decisions.Uniform(kPageableChoices)
-                                 : 0;
+  const bool draws = g_machine->config.strategy != StrategyKind::kAsap &&
+                     !decisions.replaying();
+  const uint32_t preferred = draws ? decisions.Uniform(kPageableChoices) : 0;
   return static_cast<PageableChoice>(
       decisions.Choose(ChoiceKind::kPageable, kPageableChoices, preferred));
 }
@@ -157,6 +158,10 @@ devrt_status CopyHost(Submission* submission, void* dst, const void* src,
   AddPredecessors(g_machine->streams, submission->core(), &want);
   if (devrt_status error = submission->call().Wait()) return error;
   std::memmove(dst, src, size);
+  HostThread* const me = submission->call().me();
+  const uint64_t copy = me->host_copies++;
+  Outcome& outcome = g_machine->history.outcome;
+  if (outcome.is_on()) outcome.AddHostCopy(me->index, copy, dst, size);
   return nullptr;
 }
 

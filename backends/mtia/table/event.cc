@@ -46,16 +46,20 @@ devrt_status CheckElapsed(const Event* begin, const Event* end) {
 
 }  // namespace
 
-devrt_status Poll(Call* call, const void* object, uint32_t* done) {
+devrt_status Poll(Call* call, Polled polled, const VTime& ended,
+                  uint32_t* done) {
   HostThread* const me = call->me();
   const Points& want = me->want;
   if (devrt_status error = g_machine->faults.PointsError(want, call->entry())) {
     return error;
   }
   if (!AllDone(want) && t_user_code == nullptr) {
-    me->polled_same = object == me->polled ? me->polled_same + 1 : 1;
+    const Point asked = want[0];
+    const bool again =
+        asked.stream == me->polled.stream && asked.seq == me->polled.seq;
+    me->polled_same = again ? me->polled_same + 1 : 1;
     ++me->polled_any;
-    me->polled = object;
+    me->polled = asked;
     me->want_next = 0;
     if (devrt_status error = g_machine->driver->SoftWait(me)) return error;
     if (devrt_status error =
@@ -64,6 +68,7 @@ devrt_status Poll(Call* call, const void* object, uint32_t* done) {
     }
   }
   *done = AllDone(want) ? 1 : 0;
+  if (*done != 0 && !want.empty() && IsStale(me, polled, ended)) *done = 0;
   g_machine->history.trace.Add(9, *done, me->index);
   if (*done == 0) return nullptr;
   ResetPollCounts(me);
@@ -121,7 +126,7 @@ devrt_status Backend::event_query(devrt_event handle, uint32_t* done) {
   Points& want = call.me()->want;
   want.clear();
   if (event->point.stream != nullptr) want.push_back(event->point);
-  return Poll(&call, event, done);
+  return Poll(&call, {event, event->device}, event->end, done);
 }
 
 devrt_status Backend::event_sync(devrt_event handle) {

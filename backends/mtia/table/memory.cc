@@ -27,6 +27,23 @@ devrt_status SyncBeforeFree(Call* call, uint32_t device) {
 
 namespace {
 
+// Counts the block at `base`, which `me` has just allocated.
+void NoteBlock(HostThread* me, const void* base) {
+  const uint64_t index = me->allocations++;
+  Outcome& outcome = g_machine->history.outcome;
+  if (outcome.is_on()) outcome.BeginBlock(base, me->index, index);
+}
+
+// The error of a rule that finds memory fragmented, or NULL.
+devrt_status Fragmented(const Memory& memory, const char* entry,
+                        uint32_t device, uint64_t size) {
+  if (g_machine->fault_rules.empty()) return nullptr;
+  uint64_t free = 0;
+  uint64_t total = 0;
+  memory.Info(device, &free, &total);
+  return g_machine->fault_rules.Fragmentation(entry, device, size, free);
+}
+
 devrt_status NotAllocated() {
   return InvalidArgument("the pointer was not allocated by this backend");
 }
@@ -47,7 +64,11 @@ devrt_status Backend::alloc(uint32_t device, uint64_t size, uint64_t alignment,
   DeviceCall call(Slot::alloc, device);
   Memory* const memory = call.GetMemory();
   if (memory == nullptr) return call.error();
-  return memory->Alloc(device, size, alignment, CurrentSite(), ptr);
+  devrt_status error = Fragmented(*memory, call.entry(), device, size);
+  if (error != nullptr) return error;
+  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr);
+  if (error == nullptr) NoteBlock(call.me(), *ptr);
+  return error;
 }
 
 devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
@@ -62,6 +83,11 @@ devrt_status Backend::dealloc(uint32_t device, void* ptr, uint64_t size) {
   if (!memory->Find(ptr).ordered) {
     if (devrt_status error = SyncBeforeFree(&call, device)) return error;
   }
+  const Resolved block = memory->Find(ptr);
+  Outcome& outcome = g_machine->history.outcome;
+  if (outcome.is_on() && block.device == device && block.closed == kNotClosed) {
+    outcome.EndBlock(*memory, ptr);
+  }
   return memory->Free(device, ptr, CurrentSite());
 }
 
@@ -74,10 +100,13 @@ devrt_status Backend::alloc_async(devrt_stream stream, uint64_t size,
   Memory* const memory = g_machine->memory.Make(&error);
   if (memory == nullptr) return error;
   const StreamCore* const s = submission.core();
+  error = Fragmented(*memory, submission.call().entry(), s->device, size);
+  if (error != nullptr) return error;
   uint64_t id = 0;
   error = memory->AllocOrdered(s->device, size, alignment, s->number,
                                CurrentSite(), ptr, &id);
   if (error != nullptr) return error;
+  NoteBlock(submission.call().me(), *ptr);
   Op* const op =
       submission.NewOp(OpKind::kAlloc, EngineClass::kNone, "allocation");
   op->dst = *ptr;
@@ -106,9 +135,12 @@ devrt_status Backend::dealloc_async(devrt_stream stream, void* ptr,
   // Frees succeed after a fault (C94).  No operation of the stream will run, so
   // the block ends here.
   if (g_machine->faults.of(s->device) || s->failed_from != kNever) {
+    Outcome& outcome = g_machine->history.outcome;
+    if (outcome.is_on()) outcome.EndBlock(*memory, ptr);
     static_cast<void>(memory->EndOrdered(ptr, id, false));
     return nullptr;
   }
+  call.DecideAtEnd();
   Op* const op =
       g_machine->scheduler.NewOp(OpKind::kFree, s, call.me(), "free");
   op->dst = ptr;

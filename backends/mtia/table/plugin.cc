@@ -2,10 +2,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "backends/mtia/drivers/threaded_driver.h"
 #include "backends/mtia/drivers/virtual_driver.h"
 #include "backends/mtia/engine/machine.h"
+#include "backends/mtia/engine/replay_token.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/threads/host_threads.h"
@@ -25,6 +27,7 @@ constexpr devrt_dlpack_v0 kDlpackTable = {sizeof kDlpackTable, 12, 1, 0};
 
 constexpr Extension kExtensions[] = {
     {DEVRT_DLPACK_EXTENSION, &kDlpackTable},
+    {DEVRT_COLLECTIVES_EXTENSION, &kCollectivesTable},
     {DEVRT_LAUNCH_EXTENSION, &kLaunchTable},
     {DEVRT_PINNED_GUARD_EXTENSION, &kPinnedGuardTable},
     {DEVRT_PROBE_EXTENSION, &kProbeTable},
@@ -33,6 +36,27 @@ constexpr Extension kExtensions[] = {
     {DEVRT_SIM_EXTENSION, &kSimTable},
     {DEVRT_VIRTUAL_MEMORY_EXTENSION, &kVirtualMemoryTable},
 };
+
+// Makes the first machine of the process.  It repeats the run of the token in
+// DEVRT_SIM_REPLAY, if there is one.
+devrt_status StartFirst(Config config) {
+  const char* const text = secure_getenv("DEVRT_SIM_REPLAY");
+  const bool replays = text != nullptr && *text != '\0';
+  Token token;
+  std::string error;
+  if (replays && (!ParseToken(text, &token, &error) ||
+                  !AdoptToken(token, ConfigHash(config), &config, &error))) {
+    return InvalidArgument("DEVRT_SIM_REPLAY: " + error);
+  }
+  g_machine = new Machine(TheVirtualDriver(), TheThreadedDriver());
+  g_threads = new HostThreads();
+  g_machine->Start(config);
+  if (replays) {
+    g_machine->decisions.StartReplay(config.seed, std::move(token.log));
+  }
+  g_threads->Configure(config.baton, config.pins(), config.watchdog);
+  return nullptr;
+}
 
 }  // namespace
 
@@ -52,17 +76,10 @@ std::unique_ptr<Backend> Backend::Open(const devrt_host_v0* host,
     return nullptr;
   }
   auto backend = std::make_unique<Backend>();
-  if (g_machine == nullptr) {
-    g_machine = new Machine(TheVirtualDriver(), TheThreadedDriver());
-    g_threads = new HostThreads();
-    g_machine->Start(config);
-    g_threads->Configure(config.baton, config.pins(), config.watchdog);
-    return backend;
-  }
-  // The plugin was opened before: its machine ends.
-  *error = backend->Reopen(config);
+  // If the plugin was opened before, its machine ends.
+  *error = g_machine == nullptr ? StartFirst(config) : backend->Reopen(config);
   if (*error == nullptr) return backend;
-  g_host = previous;
+  if (previous != nullptr) g_host = previous;
   return nullptr;
 }
 
@@ -75,7 +92,8 @@ void Backend::shutdown() {
 
 const void* Backend::get_extension(const char* name) {
   // The extension costs a call for every allocation, so it has to be asked for.
-  if (g_machine->config.suballocation &&
+  const Config& config = g_machine->config;
+  if ((config.suballocation || config.outcome) &&
       std::strcmp(name, DEVRT_SUBALLOCATION_EXTENSION) == 0) {
     return &kSuballocationTable;
   }

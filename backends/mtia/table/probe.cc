@@ -93,6 +93,7 @@ devrt_status Backend::flag_set(devrt_flag handle, uint32_t value) {
   Flag* const flag = g_machine->flags.Find(handle, &error);
   if (flag == nullptr) return error;
   ResetPollCounts(call.me());
+  call.DecideAtEnd();
   g_machine->history.trace.Add(10, flag->number, value);
   g_machine->flags.Set(flag, value, g_machine->driver);
   return nullptr;

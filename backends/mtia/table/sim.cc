@@ -2,13 +2,14 @@
 //
 // devrt.sim/1: calls that only a simulated accelerator can have.
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "backends/mtia/drivers/host_executor.h"
 #include "backends/mtia/engine/machine.h"
 #include "backends/mtia/engine/replay_token.h"
+#include "backends/mtia/engine/user_code.h"
+#include "backends/mtia/system/helper_thread.h"
 #include "backends/mtia/table/backend.h"
 #include "backends/mtia/table/call.h"
 #include "backends/mtia/threads/host_threads.h"
@@ -38,6 +39,7 @@ devrt_status Restart(Call* call, const Config& config, const ChoiceLog* log) {
   }
   const bool was_threaded = machine->threaded;
   if (devrt_status error = machine->Reset(config, log)) return error;
+  EndHangingAborts();
   g_threads->Reset(me, config.baton, config.pins(), config.watchdog);
   if (!was_threaded && machine->threaded) machine->mutex.lock();
   if (was_threaded && !machine->threaded) machine->mutex.unlock();
@@ -86,18 +88,16 @@ devrt_status Backend::sim_replay(const char* text, uint64_t size) {
   Token token;
   std::string error;
   if (!ParseToken({text, size}, &token, &error)) return RefuseControl(error);
+  if (!token.faults.empty()) {
+    return RefuseControl(
+        "the token has a sixth part, the rules of the layer faults, which the "
+        "simulator cannot follow: replay it by devrt::Simulator");
+  }
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   Config config = g_machine->config;
-  config.seed = token.seed;
-  config.strategy = token.strategy;
-  if (ConfigHash(config) != token.config_hash) {
-    char words[160];
-    std::snprintf(words, sizeof words,
-                  "the token was made under another configuration (hash "
-                  "%" PRIx64 ", here %" PRIx64 "): reset to that one first",
-                  token.config_hash, ConfigHash(config));
-    return MakeError(DEVRT_FAILED_PRECONDITION, 0, words);
+  if (!AdoptToken(token, g_machine->config_hash(), &config, &error)) {
+    return MakeError(DEVRT_FAILED_PRECONDITION, 0, error);
   }
   return Restart(&call, config, &token.log);
 }
@@ -110,6 +110,7 @@ devrt_status Backend::sim_config(char* buffer, uint64_t capacity,
 
 devrt_status Backend::sim_now_ns(uint64_t* now) {
   Call call(Slot::sim, {}, CallTag::kCallback);
+  call.TakeTime();  // a loop that waits for a time comes to its end
   *now = g_machine->driver->Now(call.me());
   return nullptr;
 }
@@ -117,6 +118,7 @@ devrt_status Backend::sim_now_ns(uint64_t* now) {
 devrt_status Backend::sim_yield() {
   Call call(Slot::sim);
   if (call.refused()) return call.error();
+  call.TakeTime();
   HostThread* const me = call.me();
   me->want.clear();
   me->polled_any = UINT8_MAX;  // long past the first soft wait
@@ -142,8 +144,10 @@ devrt_status Backend::sim_token(char* buffer, uint64_t capacity,
                      "the run is too long for a replay token: reset the "
                      "simulator just before the part to repeat");
   }
-  return CopyText(MakeToken(g_machine->config, g_machine->decisions.log()),
-                  buffer, capacity, size);
+  const std::string text = MakeToken(
+      g_machine->config, g_machine->config_hash(), g_machine->decisions.log());
+  if (capacity >= text.size()) g_machine->reports.WarnUncontrolled();
+  return CopyText(text, buffer, capacity, size);
 }
 
 devrt_status Backend::sim_inject(const devrt_sim_fault_v1* fault) {
@@ -176,6 +180,33 @@ devrt_status Backend::sim_timeline_take(
   return nullptr;
 }
 
+devrt_status Backend::sim_decisions_enable(uint32_t on) {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  g_machine->decisions.Keep(on != 0);
+  return nullptr;
+}
+
+devrt_status Backend::sim_decisions(
+    void (*visit)(void* arg, const devrt_sim_decision_v1* made), void* arg) {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  for (const Decision& decision : g_machine->decisions.kept()) {
+    devrt_sim_decision_v1 out = {};
+    out.struct_size = sizeof out;
+    out.kind = static_cast<uint32_t>(decision.kind);
+    out.count = decision.count;
+    out.choice = decision.choice;
+    out.stream = decision.stream;
+    out.seq = decision.seq;
+    out.thread = decision.thread;
+    out.line = decision.site.line;
+    out.file = decision.site.file;
+    visit(arg, &out);
+  }
+  return nullptr;
+}
+
 devrt_status Backend::sim_stats(devrt_sim_stats_v1* stats) {
   Call call(Slot::sim, {}, CallTag::kCallback);
   const Machine& m = *g_machine;
@@ -195,6 +226,8 @@ devrt_status Backend::sim_stats(devrt_sim_stats_v1* stats) {
   out.created_events = m.events.created();
   out.host_funcs_run = history.host_funcs_run;
   out.kernels_run = history.kernels_run;
+  out.uncontrolled = history.uncontrolled;
+  out.faults_fired = m.fault_rules.fired();
   devrt::plugin::WriteStruct(stats, out);
   return nullptr;
 }
@@ -204,6 +237,88 @@ devrt_status Backend::sim_deadlock_report(char* buffer, uint64_t capacity,
   Call call(Slot::sim);
   if (call.refused()) return call.error();
   return CopyText(g_machine->reports.deadlock(), buffer, capacity, size);
+}
+
+devrt_status Backend::sim_next_op(uint32_t* thread, uint64_t* index) {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  *thread = call.me()->index;
+  *index = call.me()->work;
+  return nullptr;
+}
+
+devrt_status Backend::sim_outcome(uint64_t* hash) {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  const Outcome& outcome = g_machine->history.outcome;
+  if (!outcome.is_on()) {
+    return MakeError(DEVRT_FAILED_PRECONDITION, 0,
+                     "the outcome is not collected: start the machine with "
+                     "outcome=on, by DEVRT_MTIA or a reset");
+  }
+  *hash = outcome.Hash(g_machine->memory.IfMade());
+  return nullptr;
+}
+
+devrt_status Backend::sim_take_part(uint32_t waits, uint32_t* part) {
+  if (t_user_code != nullptr || t_helper != nullptr || g_machine->threaded ||
+      !g_threads->baton.keeps()) {
+    *part = DEVRT_SIM_PART_NONE;
+    return nullptr;
+  }
+  *part = g_threads->IsHere() ? DEVRT_SIM_PART_TAKES : DEVRT_SIM_PART_NOT_YET;
+  if (waits == 0 || *part == DEVRT_SIM_PART_TAKES) return nullptr;
+  Call call(Slot::sim);
+  if (!call.refused()) *part = DEVRT_SIM_PART_TAKES;
+  return call.error();
+}
+
+devrt_status Backend::sim_pause() {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  call.TakeTime();  // a loop of locks comes to its end
+  call.DecideAtEnd();
+  return nullptr;
+}
+
+devrt_status Backend::sim_await_change(const uint32_t* word, uint32_t value) {
+  Call call(Slot::sim);
+  if (call.refused()) return call.error();
+  if (g_machine->threaded) {
+    return RefuseControl("await_change is for mode=virtual");
+  }
+  HostThread* const me = call.me();
+  me->entry = "devrt::sync";
+  me->want.clear();
+  me->lock_word = word;
+  me->lock_value = value;
+  devrt_status error = g_machine->driver->AwaitChange(me);
+  me->lock_word = nullptr;
+  return error;
+}
+
+devrt_status Backend::sim_note_lock(const uint32_t* word, uint32_t state) {
+  Locks::User user;
+  user.op = HostExecutor::Current();
+  if (user.op == nullptr && g_threads->IsHere()) {
+    user.index = t_host->index;
+    user.site = t_host->site;
+  }
+  switch (state) {
+    case DEVRT_SIM_LOCK_FREE:
+      g_machine->locks.GiveBack(word);
+      break;
+    case DEVRT_SIM_LOCK_HELD:
+      g_machine->locks.Take(word, user);
+      break;
+    case DEVRT_SIM_LOCK_AWAITED:
+      g_machine->locks.Await(word, user);
+      break;
+    default:
+      return RefuseControl("state is " + std::to_string(state) +
+                           ", expected one of DEVRT_SIM_LOCK_*");
+  }
+  return nullptr;
 }
 
 namespace {
@@ -256,6 +371,14 @@ const devrt_sim_v1 kSimTable = {
     devrt::plugin::Thunk<&Backend::sim_peek>,
     devrt::plugin::Thunk<&Backend::sim_poke>,
     devrt::plugin::Thunk<&Backend::sim_timeline_take>,
+    devrt::plugin::Thunk<&Backend::sim_next_op>,
+    devrt::plugin::Thunk<&Backend::sim_outcome>,
+    devrt::plugin::Thunk<&Backend::sim_decisions_enable>,
+    devrt::plugin::Thunk<&Backend::sim_decisions>,
+    devrt::plugin::Thunk<&Backend::sim_take_part>,
+    devrt::plugin::Thunk<&Backend::sim_pause>,
+    devrt::plugin::Thunk<&Backend::sim_await_change>,
+    devrt::plugin::Thunk<&Backend::sim_note_lock>,
 };
 
 }  // namespace devrt::mtia

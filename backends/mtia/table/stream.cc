@@ -110,7 +110,13 @@ devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
   StreamCore* const core = stream->core;
   error = g_machine->faults.StreamError(core, call.entry());
   if (error != nullptr) return error;
+  const Polled polled{stream, core->device};
   if (!core->busy && core->kind != StreamKind::kLegacy) {
+    *done = 0;
+    if (IsStale(call.me(), polled, core->last_end)) {
+      g_machine->history.trace.Add(9, 0, call.me()->index);
+      return nullptr;
+    }
     ResetPollCounts(call.me());
     *done = 1;
     return nullptr;
@@ -118,7 +124,7 @@ devrt_status Backend::stream_query(devrt_stream handle, uint32_t* done) {
   Points& want = call.me()->want;
   want.clear();
   AddFrontier(g_machine->streams, core, &want);
-  return Poll(&call, stream, done);
+  return Poll(&call, polled, core->last_end, done);
 }
 
 devrt_status Backend::stream_sync(devrt_stream handle) {
@@ -150,7 +156,13 @@ devrt_status Backend::stream_wait_event(devrt_stream stream,
   devrt_status error = nullptr;
   Event* const event = g_machine->events.Find(handle, &error);
   if (event == nullptr) return error;
-  g_machine->history.trace.Add(6, submission.core()->number, event->number);
+  // Not the event's number: which event a program uses again for a record is no
+  // part of the schedule.
+  const Point& p = event->point;
+  g_machine->history.trace.Add(
+      6, submission.core()->number,
+      p.stream == nullptr ? 0
+                          : p.stream->number << 48 | (p.seq - p.stream->base));
   g_machine->scheduler.WaitEvent(submission.core(), event,
                                  submission.call().me());
   return nullptr;

@@ -22,11 +22,18 @@ Suballocations* SuballocationsAt(const void* ptr, uint64_t* offset,
   return parts;
 }
 
+// With outcome=on alone the calls only tell which blocks are carved, and check
+// nothing.
+bool Checks() { return g_machine->config.suballocation; }
+
 uint64_t Now() { return g_machine->scheduler.last_op_id(); }
 
 }  // namespace
 
 devrt_status Backend::carve(uint32_t device, void* base, uint64_t size) {
+  Outcome& outcome = g_machine->history.outcome;
+  if (outcome.is_on()) outcome.ForgetBlock(base);
+  if (!Checks()) return nullptr;
   if (devrt_status error = CheckDevice(device)) return error;
   devrt_status error = nullptr;
   uint64_t offset = 0;
@@ -35,6 +42,7 @@ devrt_status Backend::carve(uint32_t device, void* base, uint64_t size) {
 }
 
 devrt_status Backend::hand_out(devrt_stream, void* ptr, uint64_t size) {
+  if (!Checks()) return nullptr;
   devrt_status error = nullptr;
   uint64_t offset = 0;
   Suballocations* const parts = SuballocationsAt(ptr, &offset, &error);
@@ -43,6 +51,7 @@ devrt_status Backend::hand_out(devrt_stream, void* ptr, uint64_t size) {
 }
 
 devrt_status Backend::take_back(devrt_stream, void* ptr) {
+  if (!Checks()) return nullptr;
   devrt_status error = nullptr;
   uint64_t offset = 0;
   Suballocations* const parts = SuballocationsAt(ptr, &offset, &error);
@@ -51,6 +60,7 @@ devrt_status Backend::take_back(devrt_stream, void* ptr) {
 }
 
 devrt_status Backend::uncarve(uint32_t device, void* base, uint64_t size) {
+  if (!Checks()) return nullptr;
   if (devrt_status error = CheckDevice(device)) return error;
   devrt_status error = nullptr;
   uint64_t offset = 0;

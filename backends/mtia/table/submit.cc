@@ -26,10 +26,7 @@ devrt_status Submission::MakeRoom() {
   const uint32_t depth = g_machine->config.queue_depth;
   while (depth != kUnlimited && core_->queued_work >= depth) {
     const Op* oldest = core_->head;
-    while (oldest->kind != OpKind::kKernel && oldest->kind != OpKind::kCopy &&
-           oldest->kind != OpKind::kFill) {
-      oldest = oldest->next;
-    }
+    while (!IsWork(oldest)) oldest = oldest->next;
     Points& want = call_.me()->want;
     want.clear();
     want.push_back({core_, oldest->seq});
@@ -58,6 +55,7 @@ devrt_status Submission::MakeRoomForKernel() {
 Op* Submission::NewOp(OpKind kind, EngineClass engine, const char* name) {
   Op* const op = g_machine->scheduler.NewOp(kind, core_, call_.me(), name);
   op->engine = engine;
+  call_.DecideAtEnd();
   const char* const label = CurrentSite().label;
   if (label != nullptr) op->label = label;
   return op;

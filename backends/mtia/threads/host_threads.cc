@@ -20,13 +20,14 @@ pthread_key_t g_exit_key;
 
 HostThread* HostThreads::Join() {
   static const int made = pthread_key_create(&g_exit_key, &ThreadExit);
+  const Baton::Arrival arrival(&baton);
   const std::lock_guard<std::mutex> lock(list.mutex);
   if (t_host == nullptr) {
     t_host = list.New();
     if (made == 0) pthread_setspecific(g_exit_key, t_host);
   }
   HostThread* const me = t_host;
-  list.Add(me);
+  list.Add(me, baton.NumbersAtOnce());
   me->state = HostState::kOutside;
   return me;
 }
@@ -75,14 +76,14 @@ void HostThreads::Reset(HostThread* me, bool keep, bool pin,
   const std::lock_guard<std::mutex> lock(list.mutex);
   const std::vector<HostThread*> before = list.Restart(pin);
   baton.Configure(keep, watchdog);
-  list.Add(me);
+  list.Add(me, true);
   me->calls.store(0, std::memory_order_relaxed);
   for (HostThread* const thread : before) {
     if (thread == me || !Sleeps(thread)) continue;
     if (thread->is_leaving) {
       baton.WakeExiting(thread);
     } else {
-      list.Add(thread);
+      list.Add(thread, baton.NumbersAtOnce());
     }
   }
   baton.Restart(me);

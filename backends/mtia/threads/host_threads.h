@@ -29,6 +29,10 @@ class HostThreads {
     }
     return Join();
   }
+  // True if the calling thread takes part in the present machine.
+  bool IsHere() const {
+    return t_host != nullptr && t_host->epoch == list.epoch();
+  }
   // The thread in whose name calls from host functions are made.
   HostThread& borrower() { return borrower_; }
 

@@ -17,34 +17,135 @@ HostThread* ThreadList::New() {
   HostThread* const made = free_.back();
   free_.pop_back();
   made->calls.store(0, std::memory_order_relaxed);
+  made->is_leaving = made->is_dropped = made->arbitrates = false;
+  made->is_called = made->is_let_go = made->granted = false;
   made->tid = static_cast<int32_t>(syscall(SYS_gettid));
   return made;
 }
 
-void ThreadList::Add(HostThread* me) {
-  me->index = next_index_++;
+void ThreadList::Add(HostThread* me, bool gets_number) {
+  me->index = kNoThreadIndex;
   me->epoch = epoch();
   me->now = 0;
-  me->jitter = g_machine->config.seed * 0x9e3779b97f4a7c15u + me->index;
-  me->polled = nullptr;
+  me->work = me->allocations = me->host_copies = 0;
+  me->observed = 0;
+  me->rank = 0;
+  me->polled = {};
   me->polled_same = me->polled_any = 0;
   me->soft_wait = false;
+  me->arbitrates = false;
+  me->lock_word = nullptr;
+  me->site = Site();
+  me->is_called = false;
   me->turn = turns_;
   me->want.clear();
   me->per_thread.clear();
+  if (gets_number) {
+    Number(me);
+  } else {
+    arrived_.push_back(me);
+  }
+  const std::vector<HostThread*> everyone = Everyone();
+  if (pin_ && everyone.size() >= 2) core_.Add(everyone, me);
+}
+
+void ThreadList::Number(HostThread* me) {
+  me->index = next_index_++;
+  me->jitter = g_machine->config.seed * 0x9e3779b97f4a7c15u + me->index;
   threads_.push_back(me);
-  if (pin_ && threads_.size() >= 2) core_.Add(threads_, me);
+}
+
+void ThreadList::NumberArrived() {
+  if (arrived_.empty()) return;
+  // The system gives out rising numbers, and begins again below that of the
+  // process when it has reached the greatest.
+  const auto first = static_cast<uint32_t>(getpid());
+  const auto age = [first](const HostThread* thread) {
+    return static_cast<uint32_t>(thread->tid) - first;
+  };
+  std::sort(arrived_.begin(), arrived_.end(),
+            [&age](const HostThread* a, const HostThread* b) {
+              return age(a) < age(b);
+            });
+  auto kept = arrived_.begin();
+  for (HostThread* const thread : arrived_) {
+    if (Sleeps(thread)) {
+      Number(thread);
+    } else {
+      *kept++ = thread;
+    }
+  }
+  arrived_.erase(kept, arrived_.end());
+}
+
+std::vector<HostThread*> ThreadList::Everyone() const {
+  std::vector<HostThread*> everyone = threads_;
+  everyone.insert(everyone.end(), arrived_.begin(), arrived_.end());
+  return everyone;
+}
+
+HostThread* ThreadList::FirstSleeper() const {
+  for (const auto* const list : {&threads_, &arrived_}) {
+    for (HostThread* const thread : *list) {
+      if (Sleeps(thread)) return thread;
+    }
+  }
+  return nullptr;
+}
+
+HostThread* ThreadList::Arbiter(bool only_able) const {
+  HostThread* best = nullptr;
+  int best_merit = 0;
+  for (HostThread* const thread : threads_) {
+    if (!Sleeps(thread) || thread->state == HostState::kCaught) continue;
+    const bool is_able = CouldGoOn(thread);
+    if (only_able && !is_able) continue;
+    // One at its end decides nothing.
+    const int merit = thread->is_leaving ? 1 : is_able ? 3 : 2;
+    if (merit > best_merit) best = thread, best_merit = merit;
+  }
+  return best;
+}
+
+std::vector<HostThread*> ThreadList::Caught() const {
+  std::vector<HostThread*> caught;
+  for (HostThread* const thread : threads_) {
+    if (thread->state == HostState::kCaught) caught.push_back(thread);
+  }
+  return caught;
+}
+
+bool ThreadList::HasOutside(const HostThread* inside) const {
+  for (const auto* const list : {&threads_, &arrived_}) {
+    for (const HostThread* const thread : *list) {
+      if (thread != inside && !Sleeps(thread)) return true;
+    }
+  }
+  return false;
+}
+
+void ThreadList::AppendSleepers(std::vector<int32_t>* tids) const {
+  for (const auto* const list : {&threads_, &arrived_}) {
+    for (const HostThread* const thread : *list) {
+      if (Sleeps(thread)) tids->push_back(thread->tid);
+    }
+  }
 }
 
 void ThreadList::Remove(HostThread* me) {
-  threads_.erase(std::find(threads_.begin(), threads_.end(), me));
+  for (auto* const list : {&threads_, &arrived_}) {
+    list->erase(std::remove(list->begin(), list->end(), me), list->end());
+  }
   core_.Remove(me);
-  if (threads_.size() < 2) core_.RemoveAll(threads_);
+  const std::vector<HostThread*> everyone = Everyone();
+  if (everyone.size() < 2) core_.RemoveAll(everyone);
 }
 
 std::vector<HostThread*> ThreadList::Restart(bool pin) {
-  core_.RemoveAll(threads_);
-  std::vector<HostThread*> before = std::exchange(threads_, {});
+  std::vector<HostThread*> before = Everyone();
+  core_.RemoveAll(before);
+  threads_.clear();
+  arrived_.clear();
   for (HostThread* const thread : before) thread->per_thread.clear();
   next_index_ = 0;
   turns_ = 0;
@@ -55,6 +156,7 @@ std::vector<HostThread*> ThreadList::Restart(bool pin) {
 
 bool ThreadList::CouldGoOn(const HostThread* thread) const {
   if (!Sleeps(thread) || thread->granted) return false;
+  if (thread->lock_word != nullptr) return HasChanged(thread);
   if (thread->state != HostState::kBlocked) return true;
   if (thread->soft_wait) {
     return g_machine->history.progress != thread->progress || IsOverdue(thread);
@@ -90,6 +192,7 @@ HostThread* ThreadList::MostOverdue(const HostThread* me) {
   HostThread* most = nullptr;
   for (HostThread* const thread : threads_) {
     if ((thread == me || Sleeps(thread)) && IsOverdue(thread) &&
+        (thread->state != HostState::kCaught || CouldGoOn(thread)) &&
         (most == nullptr || thread->turn < most->turn)) {
       most = thread;
     }
@@ -105,7 +208,9 @@ bool ThreadList::Known(const HostThread* me, std::vector<int32_t>* tids) {
   for (const HostThread* const thread : threads_) {
     // Only `me` is inside, so any other thread that does not sleep is outside.
     if (thread == me || !Sleeps(thread)) continue;
-    if (thread->state != HostState::kBlocked || CouldGoOn(thread)) return false;
+    const bool waits = thread->state == HostState::kBlocked ||
+                       thread->state == HostState::kCaught;
+    if (!waits || CouldGoOn(thread)) return false;
     // A thread that polls returns to its own code between polls.
     if (!thread->soft_wait) tids->push_back(thread->tid);
   }

@@ -37,16 +37,34 @@ class ThreadList {
   // An object for a thread of the program, and its end.
   HostThread* New();
   void Release(HostThread* thread) { free_.push_back(thread); }
-  // Makes `me` take part in the machine.
-  void Add(HostThread* me);
+  // Makes `me` take part in the machine.  It gets its number now, or in
+  // NumberArrived.
+  void Add(HostThread* me, bool gets_number);
+  // Gives numbers to the threads that sleep at the start of their first call,
+  // in the order in which the system made them.  When all threads rest, that
+  // order does not depend on the speed of the system.
+  void NumberArrived();
   void Remove(HostThread* me);
   // Begins the list of the next machine.  Returns the threads of the former
   // one.
   std::vector<HostThread*> Restart(bool pin);
   void set_pin(bool pin) { pin_ = pin; }
 
-  // The threads that take part, by index.
+  // The threads that take part and have a number, by index.
   const std::vector<HostThread*>& all() const { return threads_; }
+  // The sleeping thread that looks whether the others rest, or nullptr.
+  HostThread* FirstSleeper() const;
+  // The sleeping thread that decides who goes on, when nobody has the baton:
+  // one that could go on itself, if there is one.  `only_able`: no other.
+  // Not one that is caught: it runs no code of the machine.
+  // Called inside the machine.
+  HostThread* Arbiter(bool only_able) const;
+  // The threads that block in locks outside of devrt, by index.
+  std::vector<HostThread*> Caught() const;
+  // True if a thread but `inside` takes part and does not sleep in a call.
+  bool HasOutside(const HostThread* inside) const;
+  // Appends the tids of the sleeping threads.
+  void AppendSleepers(std::vector<int32_t>* tids) const;
   bool CouldGoOn(const HostThread* thread) const;
   uint64_t turns() const { return turns_; }
 
@@ -81,11 +99,14 @@ class ThreadList {
 
  private:
   bool Known(const HostThread* me, std::vector<int32_t>* tids);
+  void Number(HostThread* me);
+  std::vector<HostThread*> Everyone() const;
 
   std::atomic<uint64_t> epoch_{1};
   std::deque<HostThread> pool_;
   std::vector<HostThread*> free_;
   std::vector<HostThread*> threads_;
+  std::vector<HostThread*> arrived_;  // take part, and have no number yet
   uint32_t next_index_ = 0;
   uint64_t turns_ = 0;  // how often a thread went on while another slept
   bool pin_ = false;

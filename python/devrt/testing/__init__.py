@@ -16,16 +16,23 @@ details.
 spin, Flag and commit_fault are kernels that keep a stream busy, on every backend.
 """
 
-from .._core import Flag, Simulator
-from ._machine import STRATEGIES, Machine, MachineInUseError
+from .._core import Exploration, FaultSweep, Flag, Simulator
+from ._faults import FaultError, enable_faults, set_faults
+from ._machine import STRATEGIES, Machine, MachineInUseError, ScheduleError
 from ._probe import commit_fault, spin
 
 __all__ = [
     "STRATEGIES",
+    "Exploration",
+    "FaultError",
+    "FaultSweep",
     "Flag",
     "Machine",
     "MachineInUseError",
+    "ScheduleError",
     "Simulator",
     "commit_fault",
+    "enable_faults",
+    "set_faults",
     "spin",
 ]

@@ -4,29 +4,44 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import sys
 import time
 import types
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
-from .. import _core, simulator
+from .. import _core, _host_thread, simulator
 from .._core import Device
 from .._decorating import runs_later
 from . import _afresh
+from ._faults import FaultError
 
 # The number of devices, unless a test asks for more.
 DEVICES = 2
 
-# The strategies that the runs of explore() use in turn.  All but the first are adverse:
-# as early as the rules allow, as late, the last one first, or random.
-STRATEGIES = ("hw", "asap", "alap", "lifo", "random")
+# The strategies of the simulator.  Without `strategies`, explore() uses alap, lifo and hw
+# once, and then pos, random and pct in turn.
+STRATEGIES = ("hw", "asap", "alap", "lifo", "random", "pos", "pct")
 
 
 # The keys of the mark `sim` that are no settings of the simulator.
-_MARK_KEYS = ("devices", "runs", "seed", "strategies")
+_MARK_KEYS = ("devices", "runs", "seed", "strategies", "check_every")
 
 _MOST_SEED = (1 << 64) - 1
+
+_MOST_SECONDS = 86_400  # of a run of fault_sweep()
+_PATIENCE_SECONDS = 1.0  # how long fault_sweep() waits for a host function
 
 # explore() prints nothing for the first time, then a line at most each second time.
 _SILENT_SECONDS, _STEP_SECONDS = 2.0, 0.5
@@ -39,17 +54,18 @@ Uncaptured = Callable[[], ContextManager[Any]]
 class _Progress:
     """Shows the progress of explore() on a terminal."""
 
-    def __init__(self, runs: int, uncaptured: Uncaptured) -> None:
-        self._runs = runs
+    def __init__(self, uncaptured: Uncaptured) -> None:
+        self._run = 0
         self._next = time.monotonic() + _SILENT_SECONDS
         self._shown = False
         self._uncaptured = uncaptured
 
-    def __call__(self, run: int) -> None:
+    def __call__(self) -> None:
+        self._run += 1
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _STEP_SECONDS
-        self._write(f"\rdevrt: schedule {run + 1} of {self._runs}")
+        self._write(f"\rdevrt: run {self._run}")
 
     def _write(self, text: str) -> None:
         with self._uncaptured():
@@ -84,6 +100,8 @@ def _check_count(name: str, value: Any, why: str) -> None:
 
 
 def _strategies(given: Any) -> Tuple[str, ...]:
+    if given is None:
+        return ()
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, (tuple, list)):
@@ -108,6 +126,35 @@ def _check_result(result: Any) -> None:
     elif not isinstance(result, (types.GeneratorType, types.AsyncGeneratorType)):
         return
     raise TypeError(_RUNS_LATER)
+
+
+def _is_verdict(error: BaseException) -> bool:
+    """Returns true if the exception says that the body is wrong.
+
+    pytest.fail() raises a BaseException.  Others, as of Ctrl-C and pytest.skip(), end
+    the test.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "Failed"
+
+
+def _describe(error: BaseException) -> Tuple[str, str]:
+    """Returns the text of a failure, and what is the same in all runs that have it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
+    name = type(error).__name__
+    return f"{name}: {error}", f"{name} {place}"
+
+
+def _describe_fault(error: BaseException) -> Tuple[str, str]:
+    """As _describe(), with the code of the library's error."""
+    text, key = _describe(error)
+    return f"{getattr(error, 'code', '')} {text}", key
+
+
+class ScheduleError(AssertionError):
+    """The body fails in a schedule, and no exception of its own says so."""
 
 
 class MachineInUseError(_core.Error):
@@ -137,7 +184,8 @@ class Machine:
         *,
         seed: Optional[int] = None,
         runs: int = 100,
-        strategies: Any = STRATEGIES,
+        strategies: Any = None,
+        check_every: int = 50,
         replay: Optional[str] = None,
         **settings: Any,
     ) -> None:
@@ -150,6 +198,10 @@ class Machine:
         self.seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self.runs = runs
         self.strategies = _strategies(strategies)
+        _check_int("check_every", check_every)
+        if check_every < 0:
+            raise ValueError(f"check_every is {check_every}: 0 or more")
+        self._check_every = check_every
         self.uncaptured: Uncaptured = contextlib.nullcontext
         self._replay = replay
         self._settings = dict(settings)
@@ -167,22 +219,33 @@ class Machine:
         self._run = contextlib.ExitStack()
         _afresh.leave_streams(there)
         self._allocators = _afresh.Allocators(there)
+        self._explored: Optional[_core.Exploration] = None  # that failed last
         # A test that does not call explore() is one run in the first schedule.
-        self._begin(0)
+        self._begin(replay)
 
-    def _config(self, run: int) -> Dict[str, Any]:
-        config = {
-            "seed": (self.seed + run) & _MOST_SEED,
-            "strategy": self.strategies[run % len(self.strategies)],
-        }
-        config.update(self._settings)
-        return config
-
-    def _begin(self, run: int) -> None:
+    def _end_run(self) -> None:
         self._run.close()
         _afresh.let_go(self._all)
+
+    def _begin(self, token: Optional[str] = None) -> None:
+        """Starts a run: the first schedule, or that of the token."""
+        self._end_run()
+        schedule = {
+            "seed": self.seed,
+            "strategy": self.strategies[0] if self.strategies else "hw",
+        }
+        with self._resetting():
+            simulator.reset({**schedule, **self._settings})
+        if token is not None:
+            self._follow(token)
+        self._enter()
+        simulator.enable_timeline()
+
+    @contextlib.contextmanager
+    def _resetting(self) -> Iterator[None]:
+        """Says what to do about errors of a reset."""
         try:
-            simulator.reset(self._config(run))
+            yield
         except _core.InvalidArgumentError as error:
             if "unknown key" not in str(error):
                 raise
@@ -191,17 +254,19 @@ class Machine:
             )
             raise
         except _core.Error as error:
+            if error.code != "FAILED_PRECONDITION":
+                raise
             raise MachineInUseError(
                 f"{error}; delete what the test made before its end"
                 f"{_afresh.unfinished()}"
             ) from error
-        if self._replay is not None:
-            self._follow(self._replay)
+
+    def _enter(self) -> None:
+        """Makes current what a run begins with."""
         self._allocators.restore()
         # Device 0 comes last, so that it is the current device.
         for device in reversed(self._all):
             self._run.enter_context(_core.default_stream(device))
-        simulator.enable_timeline()
 
     def _follow(self, token: str) -> None:
         try:
@@ -214,23 +279,151 @@ class Machine:
                 f"--sim-devices that was printed with it"
             ) from error
 
-    def explore(self, body: Callable[[], Any]) -> None:
+    def explore(self, body: Callable[[], Any]) -> Optional[_core.Exploration]:
         """Calls body() in `runs` schedules, or in the schedule of --sim-replay.
 
-        Raises the exception of the first run that fails.  Raises TypeError for a
-        generator or coroutine function, which a call does not run.  After two seconds a
-        terminal shows the progress.
+        If a run fails, makes its schedule smaller, repeats it, and raises what it raises.
+        Some runs are made twice, to see that nothing but the schedule decides what the
+        body does.  Raises TypeError for a generator or coroutine function, which a call
+        does not run.  After two seconds a terminal shows the progress.
+
+        Returns what was covered, or None with --sim-replay.
+        """
+        return self._explore("explore", body, self.runs)
+
+    def enumerate(
+        self, body: Callable[[], Any], runs: int = 100_000
+    ) -> Optional[_core.Exploration]:
+        """Calls body() in every schedule, but at most in `runs`.
+
+        For a body with a few operations.  Else as explore().
+        """
+        _check_count("runs", runs, "one run at least")
+        return self._explore("enumerate", body, runs)
+
+    def shrink(self, token: str, body: Callable[[], Any]) -> str:
+        """Returns a token for a smaller schedule in which body() fails as in that of
+        `token`.  Returns '' if the schedule does not fail.
         """
         _check_body(body)
-        runs = 1 if self._replay is not None else self.runs
-        progress = _Progress(runs, self.uncaptured)
+        return self._run_all("shrink", body, 1, token).token
+
+    def fault_sweep(
+        self,
+        body: Callable[[], Any],
+        classes: Sequence[str] = (),
+        *,
+        rule: str = "",
+        token: str = "",
+        most_points: int = 0,
+        time_limit: float = 10.0,
+    ) -> _core.FaultSweep:
+        """Calls body() once for each call of the backend that it makes, which then fails.
+
+        On each fault the body raises its error, or handles it and returns.  It leaves
+        nothing alive, and the next run, without a fault, succeeds.  Needs
+        devrt.testing.enable_faults() before the first use of a device.
+
+        classes: of faults, such as ("oom", "error", "late", "kernel_fault"); all without
+        it.  rule: repeats one fault, that of a failure with this rule.  token: with rule,
+        the token of that failure, to repeat its schedule, too.  most_points: the most of
+        each class; 0: all.  time_limit: seconds of a run; a run that takes longer ends
+        the process with a report.  The signal SIGALRM is taken for it; alarms of others
+        go to the handler from before.
+
+        Returns what was swept.  Raises FaultError if a fault is handled wrongly,
+        Error with the code NOT_FOUND if no fault of the body has the rule, or
+        InvalidArgumentError if the token was made with another rule or machine.
+        """
+        _check_body(body)
+        _check_int("most_points", most_points)
+        if not 0 < time_limit <= _MOST_SECONDS:
+            raise ValueError(
+                f"time_limit is {time_limit}: above 0 and up to {_MOST_SECONDS} seconds"
+            )
+        progress = _Progress(self.uncaptured)
+
+        def around() -> None:
+            progress()
+            self._end_run()
+            # Host functions of a lost device get its error in their own thread.
+            _host_thread.wait_until_left(0, _PATIENCE_SECONDS)
+            gc.collect()
+
+        def run() -> Optional[Tuple[str, str]]:
+            try:
+                self._enter()
+                result = body()
+            except BaseException as error:
+                if not _is_verdict(error):
+                    raise
+                return _describe_fault(error)
+            _check_result(result)
+            return None
+
+        config = ",".join(f"{key}={value}" for key, value in self._settings.items())
+        # What is there already is no garbage of a run, and takes long to look at.
+        gc.collect()
+        gc.freeze()
         try:
-            for run in range(runs):
-                progress(run)
-                # Before the first run too: work of the test before explore() is neither
-                # in every run nor in a token.
-                self._begin(run)
-                _check_result(body())
+            with self._resetting():
+                result = _core._sweep_faults(
+                    config, list(classes), most_points, time_limit, rule, token, around, run
+                )
+        finally:
+            gc.unfreeze()
+            progress.end()
+        if not result.ok:
+            raise FaultError(str(result))
+        return result
+
+    def _explore(
+        self, what: str, body: Callable[[], Any], runs: int
+    ) -> Optional[_core.Exploration]:
+        _check_body(body)
+        if self._replay is not None:
+            self._begin(self._replay)
+            _check_result(body())
+            return None
+        self._explored = None
+        result = self._run_all(what, body, runs)
+        if result.ok:
+            return result
+        self._explored = result
+        if result.verdict == "failed" and result.token:
+            # The exception, with its frames, comes from the last run.  No exception of
+            # an earlier run was kept, since its frames have arrays.
+            self._begin(result.token)
+            _check_result(body())
+        raise ScheduleError(str(result))
+
+    def _run_all(
+        self, what: str, body: Callable[[], Any], runs: int, token: str = ""
+    ) -> _core.Exploration:
+        progress = _Progress(self.uncaptured)
+
+        def before() -> None:
+            progress()
+            self._end_run()
+
+        def run() -> Optional[Tuple[str, str]]:
+            self._enter()
+            try:
+                result = body()
+            except BaseException as error:
+                if not _is_verdict(error):
+                    raise
+                return _describe(error)
+            _check_result(result)
+            return None
+
+        config = ",".join(f"{key}={value}" for key, value in self._settings.items())
+        try:
+            with self._resetting():
+                return _core._explore(
+                    what, config, runs, self.seed, list(self.strategies),
+                    self._check_every, token, before, run
+                )
         finally:
             progress.end()
 
@@ -247,6 +440,8 @@ class Machine:
         if deadlock:
             parts.append(deadlock)
         parts.append(simulator.timeline_text(60))
+        if self._explored is not None:
+            parts.append(self._explored.details())
         return "\n".join(parts)
 
     def end(self) -> None:

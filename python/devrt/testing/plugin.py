@@ -7,6 +7,8 @@ devices: the number of devices, 2 by default.
 runs: the number of runs of sim.explore(), 100 by default.
 seed: the seed of the first run.
 strategies: one of devrt.testing.STRATEGIES, or several.
+check_every: the first of so many runs is made twice, to see that the schedule decides
+    what the body does; 0 makes none twice.
 
 Other keywords are settings as in DEVRT_MTIA.
 
@@ -66,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--devrt-race: {error}") from None
     config.addinivalue_line(
         "markers",
-        "sim(devices=2, runs=100, seed=None, strategies=..., **settings): "
+        "sim(devices=2, runs=100, seed=None, strategies=..., check_every=50, **settings): "
         "the simulated machine that the fixture `sim` makes",
     )
 

@@ -27,6 +27,9 @@ void* Get(size_t size) {
 
 void* operator new(size_t size) { return Get(size); }
 void* operator new[](size_t size) { return Get(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return t_left == 0 ? nullptr : std::malloc(size);
+}
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete[](void* block) noexcept { std::free(block); }
 void operator delete(void* block, size_t) noexcept { std::free(block); }

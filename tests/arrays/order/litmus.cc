@@ -218,7 +218,9 @@ class Programs : public ArraysTest {
     On(two.a, [&] { return pinned.CopyFrom(x); });
     const bool right = IsAll(pinned, 8);
     On(two.b, [&] { return host.CopyFrom(x); });
-    return right && IsAll(host, 8);
+    const bool arrived = IsAll(host, 8);
+    Done();  // without the wait, the copy may write to `host` until here
+    return right && arrived;
   }
   static bool CopyFromHostHasLeft() {
     Two two;

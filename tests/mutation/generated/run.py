@@ -44,7 +44,8 @@ SLOWEST = 60  # seconds: slower tests are left out
 SUITES = {"runtime": ["unit", "exit"], "guards": ["unit"], "streams": ["unit"],
           "memory": ["memory"], "arrays": ["arrays"],
           "backends/gpu": ["gpu", "fakes", "hardware"],
-          "layers": ["layers", "tools"], "python/src": ["python"]}
+          "layers": ["layers", "tools"], "python/src": ["python"],
+          "sim": ["sim", "python"]}
 # In a mount namespace of its own: a mutant may write anywhere.
 READ_ONLY = ["unshare", "--mount", "sh", "-c", "mount --bind /usr /usr && "
              "mount -o remount,bind,ro /usr && exec \"$@\"", "sh"]

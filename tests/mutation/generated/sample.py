@@ -21,7 +21,7 @@ ROOT = HERE.parents[2]
 # A room: its folder, and what of it is sampled. Templates of kernels in headers
 # are compiled for the host by tests only.
 ROOMS = ["runtime", "guards", "streams", "memory", "arrays", "backends/gpu",
-         "layers", "python/src"]
+         "layers", "python/src", "sim"]
 LEFT_OUT = {
     "arrays/exchange/dlpack_abi.h",  # what others wrote
 }

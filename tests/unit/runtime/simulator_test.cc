@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,52 @@ TEST_F(SimulatorTest, ResetTakesAConfiguration) {
   EXPECT_THAT(
       sim().Reset("devices=2,colour=red"),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("colour")));
+}
+
+TEST_F(SimulatorTest, OperationsHaveNames) {
+  EXPECT_OK(sim().EnableTimeline(true));
+  const Stream stream = Must(Stream::Create(dev()));
+  EXPECT_EQ(Must(sim().NextOp()).index, 0u);
+  void* block = Must(Allocate(dev(), 64));
+  EXPECT_OK(FillAsync(stream, block, 1, 64));
+  EXPECT_OK(Must(Event::Create(dev())).Record(stream));
+  EXPECT_EQ(Must(sim().NextOp()).index, 1u);
+  EXPECT_OK(stream.Synchronize());
+  const std::vector<SimulatedOp> ops = Must(sim().Timeline());
+  ASSERT_EQ(ops.size(), 2u);
+  EXPECT_EQ(ops[0].index, 0u);
+  EXPECT_EQ(ops[1].index, std::nullopt);  // a record
+  EXPECT_OK(Free(dev(), block));
+}
+
+TEST_F(SimulatorTest, TheOutcomeIsThatOfTheContents) {
+  EXPECT_STATUS(sim().Outcome().status(), kFailedPrecondition, "outcome=on");
+  const auto outcome = [&](const char* strategy, uint8_t value) {
+    EXPECT_OK(sim().Reset("outcome=on,strategy=" + std::string(strategy)));
+    const Stream stream = Must(Stream::Create(dev()));
+    void* block = Must(Allocate(dev(), 64));
+    EXPECT_OK(FillAsync(stream, block, value, 64));
+    EXPECT_OK(stream.Synchronize());
+    EXPECT_OK(Free(dev(), block));
+    return Must(sim().Outcome());
+  };
+  EXPECT_EQ(outcome("alap", 1), outcome("asap", 1));
+  EXPECT_NE(outcome("alap", 1), outcome("alap", 2));
+}
+
+TEST_F(SimulatorTest, TheEndOfAStreamThatIsCompleteLeavesNoTrace) {
+  const auto pending = [&] { return Must(sim().Stats()).pending_ops; };
+  const Device device = dev();
+  std::optional<Stream> stream = Must(Stream::Create(device));
+  void* block = Must(AllocateMemory(*stream, 64));
+  EXPECT_OK(FillAsync(*stream, block, 1, 64));
+  EXPECT_OK(FreeMemory(block));
+  EXPECT_OK(device.Synchronize());
+  const Simulator::Trace before = Must(sim().TraceHash());
+  stream.reset();
+  EXPECT_EQ(pending(), 0u);
+  EXPECT_EQ(Must(sim().TraceHash()).hash, before.hash);
+  EXPECT_OK(EmptyCache(device));
 }
 
 TEST_F(SimulatorTest, PropertiesAreReadAgainAfterReset) {

@@ -174,13 +174,13 @@ KEEP = "KeptStream(stream)"
 EDITS = [
     # Which uses an operation comes after, and what it notes.
     Edit(ORDER,
-         old="      for (const StorageUse& use : t.storage->uses_.writes()) f(use);\n",
-         new="      if (!(t.writes ? MUTATED(WriteIgnoresWrites)\n"
-             "                     : MUTATED(ReadIgnoresWrites)))\n"
-             "      for (const StorageUse& use : t.storage->uses_.writes()) f(use);\n"),
+         old="    for (const StorageUse& use : t.storage->uses_.writes()) f(use);\n",
+         new="    if (!(t.writes ? MUTATED(WriteIgnoresWrites)\n"
+             "                   : MUTATED(ReadIgnoresWrites)))\n"
+             "    for (const StorageUse& use : t.storage->uses_.writes()) f(use);\n"),
     Edit(ORDER,
-         old="      if (!t.writes) continue;\n",
-         new="      if (!t.writes || MUTATED(WriteIgnoresReads)) continue;\n"),
+         old="    if (!t.writes) continue;\n",
+         new="    if (!t.writes || MUTATED(WriteIgnoresReads)) continue;\n"),
     Edit(ORDER,
          old="    if (after.handle() == nullptr) continue;\n",
          new="    if (after.handle() == nullptr) continue;\n"

@@ -121,11 +121,9 @@ MUTANTS = [
         what="An allocation leaves its device as the thread's current one.",
         witness="With device 0 current, an allocation on 1 makes 1 current.",
         items="C4", group="device", file="table/memory.cc",
-        old="  return memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
-            ";\n",
-        new="  t_device = device;\n"
-            "  return memory->Alloc(device, size, alignment, CurrentSite(), ptr)"
-            ";\n"),
+        old="  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr);\n",
+        new="  error = memory->Alloc(device, size, alignment, CurrentSite(), ptr);\n"
+            "  t_device = device;\n"),
     Mutant(
         name="alloc_not_thread_safe",
         what="An allocation writes the pointer into a place that all threads "

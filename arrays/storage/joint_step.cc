@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "arrays/storage/joint_step.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "arrays/storage/ordered_step.h"
+#include "arrays/storage/storage_kept.h"
+#include "devrt/runtime/status.h"
+#include "streams/objects/ordering.h"
+#include "streams/objects/stream_target.h"
+
+namespace devrt::internal {
+namespace {
+
+constexpr char kOperation[] = "an operation on arrays";
+
+// The parts of one joint step, and the locks of all their storages.
+class JointStep {
+ public:
+  JointStep(absl::Span<JointPart> parts, CallSite site);
+
+  // One turn: returns the point that only the host can wait for, if it meets
+  // one.
+  absl::StatusOr<std::optional<OrderPoint>> Run(const char* call,
+                                                EnqueueJointly enqueue);
+
+ private:
+  absl::StatusOr<std::optional<OrderPoint>> Join(size_t part);
+  void Note(size_t part, bool ordered);
+
+  const absl::Span<JointPart> parts_;
+  const CallSite site_;
+  // Pieces of a part that an OrderedStep can hold, and where each part ends.
+  std::vector<OrderedStep> steps_;
+  std::vector<size_t> ends_;
+  std::vector<Storage*> locks_;
+  std::vector<CaptureNumber> captures_;
+  std::vector<devrt_stream> handles_;
+};
+
+JointStep::JointStep(absl::Span<JointPart> parts, CallSite site)
+    : parts_(parts),
+      site_(site),
+      captures_(parts.size(), CaptureNumber::kNone),
+      handles_(parts.size()) {
+  ends_.reserve(parts.size());
+  for (const JointPart& part : parts) {
+    size_t at = 0;
+    do {
+      steps_.emplace_back(part.touched.subspan(at, OrderedStep::kMost));
+      at += OrderedStep::kMost;
+    } while (at < part.touched.size());
+    ends_.push_back(steps_.size());
+    for (const Touched& t : part.touched) {
+      if (t.storage->place().kind() == MemoryKind::kHost) continue;
+      locks_.push_back(t.storage);
+    }
+  }
+  std::sort(locks_.begin(), locks_.end(), std::less<>());
+  locks_.erase(std::unique(locks_.begin(), locks_.end()), locks_.end());
+}
+
+absl::StatusOr<std::optional<OrderPoint>> JointStep::Join(size_t part) {
+  const Step step = {parts_[part].stream, site_};
+  StreamTarget target;
+  DEVRT_RETURN_IF_ERROR(ResolveStream(step.stream, kOperation, site_, &target));
+  handles_[part] = target.handle;
+  DEVRT_ASSIGN_OR_RETURN(captures_[part], HoldCapture(step.stream));
+  std::optional<OrderPoint> for_host;
+  const Timeline* const timeline = target.timeline();
+  for (const OrderPoint& point : parts_[part].after) {
+    if (captures_[part] != CaptureNumber::kNone) break;
+    if (point.timeline == timeline || timeline->IsAfter(point)) continue;
+    DEVRT_ASSIGN_OR_RETURN(const bool ordered,
+                           OrderAfter(target, point, /*capturing=*/false));
+    if (!ordered) return std::optional<OrderPoint>(point);
+  }
+  for (size_t i = part == 0 ? 0 : ends_[part - 1]; i < ends_[part]; ++i) {
+    DEVRT_RETURN_IF_ERROR(
+        steps_[i].Join(step, target, captures_[part], &for_host));
+    if (for_host.has_value()) return for_host;
+  }
+  TellKnownOrder(step.stream);
+  return for_host;
+}
+
+void JointStep::Note(size_t part, bool ordered) {
+  const StreamRef stream = parts_[part].stream;
+  stream.record()->dirty.store(true, std::memory_order_relaxed);
+  for (size_t i = part == 0 ? 0 : ends_[part - 1]; i < ends_[part]; ++i) {
+    steps_[i].Note(stream, captures_[part], ordered);
+  }
+  if (ordered) parts_[part].end = PointOf(stream);
+}
+
+absl::StatusOr<std::optional<OrderPoint>> JointStep::Run(
+    const char* call, EnqueueJointly enqueue) {
+  OrderedStep::Lock(locks_);
+  const auto run = [&]() -> absl::StatusOr<std::optional<OrderPoint>> {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      DEVRT_ASSIGN_OR_RETURN(const std::optional<OrderPoint> for_host, Join(i));
+      if (for_host.has_value()) return for_host;
+    }
+    SetCallSite(site_);
+    const devrt_status error = enqueue(handles_);
+    SetCallSite({});
+    for (size_t i = 0; i < parts_.size(); ++i) Note(i, error == nullptr);
+    DEVRT_RETURN_IF_ERROR(
+        FromPlugin(parts_[0].stream.record()->device, error, call));
+    return std::optional<OrderPoint>();
+  };
+  absl::StatusOr<std::optional<OrderPoint>> result = run();
+  OrderedStep::Unlock(locks_);
+  return result;
+}
+
+}  // namespace
+
+absl::Status RunJointly(absl::Span<JointPart> parts, const char* call,
+                        CallSite site, EnqueueJointly enqueue) {
+  if (InHostFunction()) return HostFunctionError(call);
+  if (HasDeferredDeletions()) RunDeferredDeletions();
+  if (HasPendingReleases()) {
+    // No query that would make a capture invalid.
+    PollPendingReleases(/*capturing=*/true);
+  }
+  JointStep joint(parts, site);
+  for (;;) {
+    DEVRT_ASSIGN_OR_RETURN(const std::optional<OrderPoint> for_host,
+                           joint.Run(call, enqueue));
+    if (!for_host.has_value()) break;
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
+  }
+  for (const JointPart& part : parts) {
+    if (part.ranges.empty()) continue;
+    NoteUses(part.stream, part.ranges.data(), part.ranges.size());
+  }
+  return absl::OkStatus();
+}
+
+bool IsOver(const OrderPoint& point) {
+  Timeline* const timeline = point.timeline;
+  if (timeline == nullptr || timeline->IsComplete(point.epoch)) return true;
+  timeline->CheckpointUnlessDestroyed(point.epoch).IgnoreError();
+  return timeline->QueryEpoch(point.epoch);
+}
+
+}  // namespace devrt::internal

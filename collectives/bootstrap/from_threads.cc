@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FromThreads and FromCallbacks of bootstrap.h.
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/bootstrap/rank_lists.h"
+#include "devrt/collectives/bootstrap.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/sync.h"
+
+namespace devrt::collectives {
+namespace {
+
+// What the ranks of one FromThreads share.  The mutex is that of sync.h, so
+// that a race detector sees which thread comes after which.
+class Meeting {
+ public:
+  explicit Meeting(int size) : size_(size) {}
+
+  absl::StatusOr<std::vector<std::string>> AllGather(int rank, uint64_t round,
+                                                     std::string mine,
+                                                     absl::Time deadline) {
+    const absl::Time begin = absl::Now();
+    std::unique_lock<sync::Mutex> lock(mutex_);
+    Round& present = rounds_[round];
+    present.parts.resize(size_);
+    present.parts[rank] = std::move(mine);
+    if (++present.came == size_) came_.notify_all();
+    while (present.came < size_) {
+      if (deadline == absl::InfiniteFuture()) {
+        came_.wait(lock);
+      } else if (came_.wait_until(lock, absl::ToChronoTime(deadline)) ==
+                     std::cv_status::timeout &&
+                 present.came < size_) {
+        return Missing(present, absl::Now() - begin);
+      }
+    }
+    std::vector<std::string> all;
+    all.reserve(size_);
+    for (const auto& part : present.parts) all.push_back(*part);
+    if (++present.left == size_) rounds_.erase(round);
+    return all;
+  }
+
+  int size() const { return size_; }
+
+ private:
+  struct Round {
+    std::vector<std::optional<std::string>> parts;
+    int came = 0;
+    int left = 0;
+  };
+
+  absl::Status Missing(const Round& round, absl::Duration waited) const {
+    std::vector<int> missing;
+    for (int i = 0; i < size_; ++i) {
+      if (!round.parts[i].has_value()) missing.push_back(i);
+    }
+    return internal::MissingRanksError(size_, missing, waited);
+  }
+
+  const int size_;
+  sync::Mutex mutex_;
+  sync::ConditionVariable came_;
+  std::map<uint64_t, Round> rounds_;
+};
+
+class ThreadBootstrap final : public Bootstrap {
+ public:
+  ThreadBootstrap(std::shared_ptr<Meeting> meeting, int rank)
+      : meeting_(std::move(meeting)), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return meeting_->size(); }
+  absl::StatusOr<std::vector<std::string>> AllGather(
+      std::string mine, absl::Time deadline) override {
+    return meeting_->AllGather(rank_, round_++, std::move(mine), deadline);
+  }
+
+ private:
+  const std::shared_ptr<Meeting> meeting_;
+  const int rank_;
+  uint64_t round_ = 0;
+};
+
+class CallbackBootstrap final : public Bootstrap {
+ public:
+  explicit CallbackBootstrap(BootstrapCallbacks callbacks)
+      : callbacks_(std::move(callbacks)) {}
+  int rank() const override { return callbacks_.rank; }
+  int size() const override { return callbacks_.size; }
+  absl::StatusOr<std::vector<std::string>> AllGather(
+      std::string mine, absl::Time deadline) override {
+    return callbacks_.all_gather(std::move(mine), deadline);
+  }
+
+ private:
+  const BootstrapCallbacks callbacks_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Bootstrap>>> FromThreads(int size) {
+  DEVRT_RETURN_IF_ERROR(internal::CheckRank("FromThreads", 0, size));
+  const auto meeting = std::make_shared<Meeting>(size);
+  std::vector<std::unique_ptr<Bootstrap>> ranks;
+  ranks.reserve(size);
+  for (int i = 0; i < size; ++i) {
+    ranks.push_back(std::make_unique<ThreadBootstrap>(meeting, i));
+  }
+  return ranks;
+}
+
+absl::StatusOr<std::unique_ptr<Bootstrap>> FromCallbacks(
+    BootstrapCallbacks callbacks) {
+  DEVRT_RETURN_IF_ERROR(
+      internal::CheckRank("FromCallbacks", callbacks.rank, callbacks.size));
+  if (callbacks.all_gather == nullptr) {
+    return absl::InvalidArgumentError(
+        "FromCallbacks: all_gather is empty: give a function");
+  }
+  return std::make_unique<CallbackBootstrap>(std::move(callbacks));
+}
+
+}  // namespace devrt::collectives

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/core/comm.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "arrays/storage/joint_step.h"
+#include "collectives/core/device_order.h"
+#include "collectives/core/failure.h"
+#include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/gate.h"
+#include "streams/timelines/timeline.h"
+
+namespace devrt::collectives::internal {
+namespace {
+
+// The communicators of a process, and the orders of its devices.
+struct Process {
+  Mutex mutex;
+  std::vector<std::weak_ptr<Comm>> comms DEVRT_GUARDED_BY(mutex);
+  std::map<Device, DeviceOrder*> orders DEVRT_GUARDED_BY(mutex);
+  size_t sweep_at DEVRT_GUARDED_BY(mutex) = 64;
+};
+
+Process& TheProcess() {
+  static Process* const process = new Process;
+  return *process;
+}
+
+bool IsKnownOver(const OrderPoint& point) {
+  return point.timeline == nullptr || point.timeline->IsComplete(point.epoch);
+}
+bool IsKnownOver(const Comm::Pending& call) {
+  return call.is_submitted && IsKnownOver(call.end);
+}
+
+bool TakesHandlesBack(Device device) {
+  const uint32_t state = device.gate()->state.load(std::memory_order_acquire);
+  return (state & ~devrt::internal::kShutDown) == 0;
+}
+
+}  // namespace
+
+Comm::Comm(Device of, Provider by)
+    : device(of), provider(by), order(DeviceOrder::Of(of)) {}
+
+Comm::~Comm() {
+  // A device in quarantine and a forked child take nothing back.
+  if (handle == nullptr || abandoned.load() || !TakesHandlesBack(device)) {
+    return;
+  }
+  DestroyPlace(device, provider, handle, Text());
+}
+
+std::string Comm::Text() const {
+  return absl::StrCat("communicator ", label, options.name.empty() ? "" : " \"",
+                      options.name, options.name.empty() ? "" : "\"", " (rank ",
+                      rank, " of ", size, ")");
+}
+
+std::string Comm::Label() const {
+  return absl::StrCat(label, options.name.empty() ? "" : " ", options.name);
+}
+
+bool IsOpen(Device device) { return device.gate()->IsOpen(); }
+
+absl::StatusOr<Use> Use::Begin(absl::Span<Comm* const> comms) {
+  Use use;
+  use.comms_.reserve(comms.size());
+  for (Comm* const comm : comms) {
+    if (comm->in_use.exchange(true)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          comm->Text(),
+          " is in use by another thread: the order would differ between ranks; "
+          "let one thread submit, or order the threads"));
+    }
+    use.comms_.push_back(comm);
+  }
+  return use;
+}
+
+absl::Status CheckReady(const Comm& comm) {
+  switch (comm.state.load()) {
+    case State::kReady:
+      break;
+    case State::kFinished:
+      return absl::FailedPreconditionError(
+          absl::StrCat(comm.Text(), " is finished: make another one"));
+    case State::kFailed:
+    case State::kAborted: {
+      const MutexLock lock(&comm.mutex);
+      return absl::AbortedError(comm.failure.message());
+    }
+  }
+  if (!comm.finishing.load()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      comm.Text(), " is being finished: only Finish and Abort may follow"));
+}
+
+void NoteEnds(Comm* comm) {
+  const MutexLock lock(&comm->mutex);
+  auto& pending = comm->pending;
+  while (!pending.empty() && IsKnownOver(pending.front())) {
+    comm->ring->End(pending.front().number);
+    pending.pop_front();
+  }
+}
+
+std::vector<uint64_t> OpenCalls(const Comm& comm, bool asks) {
+  std::vector<Comm::Pending> pending;
+  {
+    const MutexLock lock(&comm.mutex);
+    pending.assign(comm.pending.begin(), comm.pending.end());
+  }
+  std::vector<uint64_t> open;
+  for (const Comm::Pending& call : pending) {
+    // One query tells of the oldest open call; the others stay unknown.
+    const bool is_over =
+        IsKnownOver(call) || (asks && call.is_submitted && open.empty() &&
+                              devrt::internal::IsOver(call.end));
+    if (!is_over) open.push_back(call.number);
+  }
+  return open;
+}
+
+void AddToProcess(const std::shared_ptr<Comm>& comm) {
+  Process& process = TheProcess();
+  const MutexLock lock(&process.mutex);
+  auto& comms = process.comms;
+  if (comms.size() >= process.sweep_at) {
+    comms.erase(std::remove_if(comms.begin(), comms.end(),
+                               [](const auto& weak) { return weak.expired(); }),
+                comms.end());
+    process.sweep_at = std::max<size_t>(64, comms.size() * 2);
+  }
+  comms.push_back(comm);
+}
+
+std::vector<std::shared_ptr<Comm>> CommsOf(Device device) {
+  Process& process = TheProcess();
+  std::vector<std::shared_ptr<Comm>> found;
+  // Not under the lock: the last reference may end here.
+  std::vector<std::shared_ptr<Comm>> others;
+  {
+    const MutexLock lock(&process.mutex);
+    for (const std::weak_ptr<Comm>& weak : process.comms) {
+      std::shared_ptr<Comm> comm = weak.lock();
+      if (comm == nullptr) continue;
+      (comm->device == device ? found : others).push_back(std::move(comm));
+    }
+  }
+  return found;
+}
+
+bool IsSimulated(Device device) {
+  return device.backend()
+      .GetExtension(DEVRT_SIM_EXTENSION, sizeof(devrt_sim_v1))
+      .ok();
+}
+
+void PauseBetweenPolls(const Provider& provider, uint32_t turn) {
+  // An engine on host memory has deadlines of its own, too, in real time.
+  if (provider.is_of_backend && provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
+    // The poll was a step of the simulator, in whose time a sleep is long.
+    std::this_thread::yield();
+    return;
+  }
+  constexpr uint32_t kLongest = 10;  // 1 ms
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(uint64_t{1} << std::min(turn, kLongest)));
+}
+
+DeviceOrder* DeviceOrder::Of(Device device) {
+  Process& process = TheProcess();
+  const MutexLock lock(&process.mutex);
+  DeviceOrder*& order = process.orders[device];
+  if (order == nullptr) order = new DeviceOrder;
+  return order;
+}
+
+void DeviceOrder::Begin(const absl::flat_hash_set<const Comm*>& comms,
+                        bool after_all) {
+  absl::flat_hash_set<uint64_t> keys;
+  for (const Comm* const comm : comms) keys.insert(comm->key);
+  last_.erase(std::remove_if(last_.begin(), last_.end(),
+                             [&](const Work& work) {
+                               return comms.contains(work.comm) ||
+                                      IsKnownOver(work.end) ||
+                                      (after_all && !keys.contains(work.key));
+                             }),
+              last_.end());
+}
+
+std::vector<OrderPoint> DeviceOrder::Before(const Comm& comm) const {
+  std::vector<OrderPoint> points = comm.last;
+  for (const Work& work : last_) {
+    if (work.key != comm.key) points.push_back(work.end);
+  }
+  return points;
+}
+
+}  // namespace devrt::collectives::internal

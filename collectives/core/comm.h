@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Comm: what stands behind a Communicator.
+
+#ifndef DEVRT_COLLECTIVES_CORE_COMM_H_
+#define DEVRT_COLLECTIVES_CORE_COMM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "collectives/provider.h"
+#include "collectives/recorder/ring.h"
+#include "devrt/collectives/communicator.h"
+#include "devrt/runtime/mutex.h"
+#include "devrt/streams/event.h"
+#include "runtime/registry/outside_calls.h"
+#include "streams/timelines/order.h"
+
+namespace devrt::collectives::internal {
+
+using devrt::internal::OrderPoint;
+
+class DeviceOrder;  // device_order.h
+
+// One rank's place.  Lives until its Communicator, and what refers to it, is
+// gone: groups, registrations, and a helper that is caught in the engine.
+struct Comm : std::enable_shared_from_this<Comm> {
+  Comm(Device of, Provider by);
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+  // Gives the place back to the engine.
+  ~Comm();
+
+  // Errors of the engine.
+  absl::Status Take(devrt_status error, const char* call) const {
+    return devrt::internal::TakeOutsideError(device, error, call);
+  }
+  // "communicator 3 (rank 1 of 8)", with its name if it has one.
+  std::string Text() const;
+  // "3 grads".
+  std::string Label() const;
+
+  const Device device;
+  const Provider provider;
+  DeviceOrder* const order;
+  devrt_comm handle = nullptr;
+  int rank = 0;
+  int size = 1;
+  uint64_t id = 0;
+  uint64_t key = 0;
+  std::string label;  // "3"; "3/1.0": of its second split, with color 0
+  Options options;
+  ProviderInfo info;
+  // Counts as an event of the device, so that Shutdown is refused.
+  std::optional<Event> life;
+
+  // True while a thread is in a call.
+  std::atomic<bool> in_use{false};
+  std::atomic<State> state{State::kReady};
+  // The orderly end has begun: nothing else may follow.
+  std::atomic<bool> finishing{false};
+  // The engine was told to end what runs.
+  std::atomic<bool> ended{false};
+  // A call of the engine that ends it has not returned: the place is lost.
+  std::atomic<bool> abandoned{false};
+
+  mutable Mutex mutex;
+  absl::Status failure DEVRT_GUARDED_BY(mutex);
+  // Calls that are not known to be complete, oldest first.
+  struct Pending {
+    OrderPoint end;
+    uint64_t number;
+    bool is_submitted;  // false while the engine's submit runs: no end yet
+  };
+  std::deque<Pending> pending DEVRT_GUARDED_BY(mutex);
+
+  std::unique_ptr<Ring> ring;  // written by the thread that has `in_use`
+
+  // What the thread that has `in_use` changes:
+  std::vector<OrderPoint> last;  // the work of the last submission
+  uint64_t sequence = 0;
+  uint64_t splits = 0;
+  absl::flat_hash_map<uint32_t, bool> supported;  // by op, dtype, reduction
+};
+
+// Holds a communicator for one call of one thread.
+class Use {
+ public:
+  // Refused while another thread has one of the communicators, each of which
+  // stands in the list once.
+  static absl::StatusOr<Use> Begin(absl::Span<Comm* const> comms);
+  Use(Use&& other) noexcept : comms_(std::move(other.comms_)) {
+    other.comms_.clear();
+  }
+  Use& operator=(Use&&) = delete;
+  ~Use() {
+    for (Comm* const comm : comms_) comm->in_use.store(false);
+  }
+
+ private:
+  Use() = default;
+  std::vector<Comm*> comms_;
+};
+
+// OK if operations may be submitted: ABORTED after a failure.
+absl::Status CheckReady(const Comm& comm);
+
+// Marks as complete what is known to be.  Asks no backend.
+void NoteEnds(Comm* comm);
+
+// The calls that may not be complete, oldest first; marks none.  `asks`: of the
+// oldest it asks the backend.
+std::vector<uint64_t> OpenCalls(const Comm& comm, bool asks);
+
+// Returns true if the device takes calls: not in a forked child, and not in
+// quarantine.
+bool IsOpen(Device device);
+
+// The communicators of this process that live.
+void AddToProcess(const std::shared_ptr<Comm>& comm);
+std::vector<std::shared_ptr<Comm>> CommsOf(Device device);
+
+// Returns true if the device is a simulated one.
+bool IsSimulated(Device device);
+
+// Lets a poll of the engine be followed by another one: `turn` counts from 0.
+void PauseBetweenPolls(const Provider& provider, uint32_t turn);
+
+}  // namespace devrt::collectives::internal
+
+#endif  // DEVRT_COLLECTIVES_CORE_COMM_H_

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicator: the place of one device among the devices that compute
+// together, its ranks.
+//
+//   using devrt::collectives::Communicator;
+//   using devrt::collectives::Reduction;
+//   // One process and one thread for all devices: a rank for each.
+//   DEVRT_ASSIGN_OR_RETURN(std::vector<Communicator> ranks,
+//                          Communicator::CreateAll(devices));
+//   devrt::collectives::Group group;
+//   for (size_t i = 0; i < ranks.size(); ++i) {
+//     group.Add(ranks[i], devrt::collectives::AllReduce(sums[i], gradients[i]));
+//   }
+//   DEVRT_RETURN_IF_ERROR(group.Submit());
+//
+//   // A thread or a process for each rank: bootstrap.h connects them.
+//   DEVRT_ASSIGN_OR_RETURN(Communicator rank,
+//                          Communicator::Create(device, *bootstrap));
+//   DEVRT_RETURN_IF_ERROR(rank.AllReduce(out, x, Reduction::kSum));
+//
+// devrt moves no byte itself: an engine does, the provider.  mtia has its own
+// engine, for tests; NCCL and RCCL are loaded at run time; a program can
+// register others (host_engine.h).
+//
+// Order.  A collective is an operation of one stream, by default the current
+// stream of the device.  It comes after the earlier work of the stream and
+// before the later work, and waits for other streams' uses of its arrays as any
+// operation on arrays does.
+//
+// Submissions on several streams of one device, also of several communicators,
+// follow each other in the order of their submission, unless the options or the
+// engine say otherwise: in two orders on two ranks, they may wait for each
+// other for ever.
+//
+// An engine whose calls return when their operations have ended (MPI) keeps no
+// such order, and other threads' work on the arrays of a call waits until the
+// call has returned.
+//
+// Failure.  A rank that dies, or operations that differ, end the communicator:
+// kFailed, on every rank that notices.  Later submissions return ABORTED with
+// the first error, and outputs of operations that were not complete are
+// undefined.  Other streams go on.  Go on with Shrink, or with Create anew.  An
+// engine without a revoke (NCCL before 2.29) shrinks no communicator that was
+// aborted: Shrink needs OnFailure::kReport there.
+//
+// What it is not: a fault-tolerant job.  Ranks that leave in good order call
+// Finish first, because the others wait for them.
+//
+// Ownership: movable; the destructor finishes, within 5 s, or aborts and logs
+// that.  Shutdown is refused while communicators live: each counts as an event.
+//
+// Threads: one at a time (FAILED_PRECONDITION, since the order of submissions
+// would differ between ranks), but Abort, state and failure from any.
+//
+// A moved-from Communicator has rank -1 and size 0; calls on it are
+// INVALID_ARGUMENT, and device() must not be called.
+//
+// Errors, all with the state unchanged and nothing enqueued: INVALID_ARGUMENT
+// (dtype, layout, device, overlap, size, root), FAILED_PRECONDITION (another
+// thread, an unfinished communicator), ABORTED (after a failure), UNIMPLEMENTED
+// (the engine lacks it).  One is other: after DEADLINE_EXCEEDED of a submission
+// the communicator has failed, and part of the operations may be enqueued.
+
+#ifndef DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
+#define DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "devrt/arrays/array.h"
+#include "devrt/collectives/bootstrap.h"
+#include "devrt/collectives/operation.h"
+#include "devrt/runtime/call_site.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/export.h"
+#include "devrt/streams/stream.h"
+
+namespace devrt::collectives {
+
+namespace internal {
+struct Comm;
+}  // namespace internal
+
+// What follows when a communicator has failed.
+enum class OnFailure {
+  kReport,     // only state() and failure() tell; Abort ends what still runs
+  kAbort,      // all communicators of the device are aborted
+  kTerminate,  // the process ends with code 134, after the error was logged
+};
+
+// The state of a communicator.
+enum class State {
+  kReady,
+  kFailed,    // failure() says why
+  kAborted,   // by Abort, of this rank
+  kFinished,  // by Finish
+};
+
+// "ready", "failed", "aborted", "finished".
+DEVRT_EXPORT const char* ToString(State state);
+
+// How a communicator is made.  All ranks take equal options.
+struct Options {
+  std::string name;  // for reports
+  // "": the backend's own, else nccl or rccl.  Or the name of a registered one,
+  // such as "mpi".
+  std::string provider;
+  absl::Duration init_timeout = absl::Minutes(5);  // of Create and Split
+  // Of one operation, from its submission to its end.
+  absl::Duration timeout = absl::Minutes(10);
+  OnFailure on_failure = OnFailure::kAbort;
+  bool shared_device = false;  // several ranks may have one device
+  // A thread looks for failures and timeouts, every 100 ms.  Without it, Wait
+  // and a submission that fails find both, state() and failure() find what the
+  // engine tells, and nothing ends the work meanwhile.  The simulator needs no
+  // thread: timeouts are in its time.
+  bool watch = true;
+  // Submissions of several communicators of one device keep one order.
+  bool order_across_communicators = true;
+  // Ranks may have engines that differ in major or minor version.
+  bool allow_mixed_versions = false;
+};
+
+// The engine behind a communicator.
+struct ProviderInfo {
+  std::string name;     // "mtia", "nccl", "rccl", "mpi"
+  std::string version;  // "2.28.9"
+  std::string path;     // of the engine's library; empty if there is none
+};
+
+// One submitted operation, as the recorder has it.
+struct RecordedCall {
+  uint64_t number = 0;    // of the communicator's calls, from 1
+  uint64_t sequence = 0;  // of its collectives, from 1; 0 for Send and Recv
+  OpKind kind = OpKind::kAllReduce;
+  std::string text;        // "all_reduce(float32 x 4096, sum)"
+  uint64_t stream = 0;     // StreamRef::id()
+  uint64_t submit_ns = 0;  // of CLOCK_MONOTONIC, as the next one
+  uint64_t end_ns = 0;     // when devrt saw that it was complete; 0: not yet
+  std::string file;        // of the call; may be empty
+  int line = 0;
+};
+
+// Memory that the engine knows of.  The destructor takes it back.
+class DEVRT_EXPORT Registration {
+ public:
+  Registration(Registration&& other) noexcept;
+  Registration& operator=(Registration&& other) noexcept;
+  ~Registration();
+
+ private:
+  friend class Communicator;
+  Registration(std::shared_ptr<internal::Comm> comm, void* handle,
+               const Array& array);
+  std::shared_ptr<internal::Comm> comm_;
+  void* handle_;
+  std::optional<Array> array_;
+};
+
+// The place of one rank.
+class DEVRT_EXPORT Communicator {
+ public:
+  // This rank's part; the others call it too.  Waits for all ranks.
+  //   DEADLINE_EXCEEDED    init_timeout is over; says which ranks did not come
+  //   FAILED_PRECONDITION  ranks differ in engine, version or options, or two
+  //                        have one device without `shared_device`
+  //   UNIMPLEMENTED        no engine for the device, or it cannot share one
+  static absl::StatusOr<Communicator> Create(Device device,
+                                             Bootstrap& bootstrap,
+                                             Options options = {},
+                                             CallSite site = CallSite::Here());
+  // All ranks in this process: rank i has devices[i].  Errors of Create, and
+  // INVALID_ARGUMENT for no device, or for devices of several backends.
+  static absl::StatusOr<std::vector<Communicator>> CreateAll(
+      absl::Span<const Device> devices, Options options = {},
+      CallSite site = CallSite::Here());
+
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+  ~Communicator();
+
+  // Which rank this is, of how many, and where:
+  int rank() const;
+  int size() const;
+  Device device() const;
+  // A number that all ranks of the communicator have, and other communicators
+  // of one bootstrap do not.
+  uint64_t id() const;
+  // What stands behind it.
+  ProviderInfo provider() const;
+  // Returns true if the engine has the operation for the dtype.
+  absl::StatusOr<bool> Supports(OpKind kind, DType dtype,
+                                Reduction reduction = Reduction::kSum) const;
+
+  // ---- Operations.  Without a stream: the device's current one --------------
+
+  // Submits operations as one group: none waits for another one of them.
+  absl::Status Submit(absl::Span<const Operation> operations,
+                      std::optional<StreamRef> stream = std::nullopt,
+                      CallSite site = CallSite::Here());
+  // Each submits the operation of operation.h that has its name:
+  absl::Status AllReduce(const Array& out, const Array& in,
+                         Reduction reduction = Reduction::kSum,
+                         std::optional<StreamRef> stream = std::nullopt,
+                         CallSite site = CallSite::Here());
+  absl::Status Reduce(const Array& out, const Array& in, Reduction reduction,
+                      int root, std::optional<StreamRef> stream = std::nullopt,
+                      CallSite site = CallSite::Here());
+  absl::Status Broadcast(const Array& x, int root,
+                         std::optional<StreamRef> stream = std::nullopt,
+                         CallSite site = CallSite::Here());
+  absl::Status AllGather(const Array& out, const Array& in,
+                         std::optional<StreamRef> stream = std::nullopt,
+                         CallSite site = CallSite::Here());
+  absl::Status ReduceScatter(const Array& out, const Array& in,
+                             Reduction reduction = Reduction::kSum,
+                             std::optional<StreamRef> stream = std::nullopt,
+                             CallSite site = CallSite::Here());
+  absl::Status AllToAll(const Array& out, const Array& in,
+                        std::optional<StreamRef> stream = std::nullopt,
+                        CallSite site = CallSite::Here());
+  absl::Status Gather(const Array& out, const Array& in, int root,
+                      std::optional<StreamRef> stream = std::nullopt,
+                      CallSite site = CallSite::Here());
+  absl::Status Scatter(const Array& out, const Array& in, int root,
+                       std::optional<StreamRef> stream = std::nullopt,
+                       CallSite site = CallSite::Here());
+  absl::Status Send(const Array& x, int peer,
+                    std::optional<StreamRef> stream = std::nullopt,
+                    CallSite site = CallSite::Here());
+  absl::Status Recv(const Array& x, int peer,
+                    std::optional<StreamRef> stream = std::nullopt,
+                    CallSite site = CallSite::Here());
+
+  // ---- Waits and failure ----------------------------------------------------
+
+  // Waits on the host until the stream's work is complete, or the communicator
+  // has failed or was aborted; then it returns that error.  DEADLINE_EXCEEDED
+  // has two causes: at `deadline` the communicator stays as it is; when
+  // Options::timeout is over it has failed.  state() tells which.
+  absl::Status Wait(std::optional<StreamRef> stream = std::nullopt,
+                    absl::Time deadline = absl::InfiniteFuture(),
+                    CallSite site = CallSite::Here());
+  // [any thread] The state; asks the engine.
+  State state() const;
+  // [any thread] Why the communicator failed or was aborted; OK before.
+  absl::Status failure() const;
+  // [any thread] Ends what runs on this rank, and the communicator; after a
+  // failure that was only reported, what still runs, and the state stays
+  // kFailed.  The second call does nothing.  INTERNAL if the engine has not
+  // ended it within 30 s; the device is in quarantine then.
+  absl::Status Abort(std::string_view why, CallSite site = CallSite::Here());
+
+  // ---- Others from this one, and the end ------------------------------------
+
+  // These wait for the other ranks, so that each rank needs a thread of its
+  // own.  A thread that has several ranks calls the functions whose names end
+  // in All, with all of its ranks.
+
+  // Collective.  Returns when the hosts of all ranks have called it, and the
+  // earlier work of their current streams is complete.  `deadline` ends the
+  // wait, as in Wait; until the engine has taken the operation, only
+  // Options::timeout counts:
+  absl::Status Barrier(absl::Time deadline = absl::InfiniteFuture(),
+                       CallSite site = CallSite::Here());
+  static absl::Status BarrierAll(absl::Span<const Communicator> ranks,
+                                 absl::Time deadline = absl::InfiniteFuture(),
+                                 CallSite site = CallSite::Here());
+  // Collective.  A communicator of the ranks with equal `color`, ordered by
+  // `key`, then by rank; none for color -1.  INVALID_ARGUMENT for another
+  // negative color.  Waits for the work of the current stream:
+  absl::StatusOr<std::optional<Communicator>> Split(
+      int color, int key, CallSite site = CallSite::Here());
+  static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(
+      absl::Span<const Communicator> ranks, absl::Span<const int> colors,
+      absl::Span<const int> keys, CallSite site = CallSite::Here());
+  // Collective of the ranks that are not in `gone`: a communicator of them, in
+  // their order.  Also after a failure, and what still runs is aborted then.
+  // FAILED_PRECONDITION if it was aborted before and the engine has no revoke:
+  absl::StatusOr<Communicator> Shrink(absl::Span<const int> gone,
+                                      CallSite site = CallSite::Here());
+  static absl::StatusOr<std::vector<Communicator>> ShrinkAll(
+      absl::Span<const Communicator> ranks, absl::Span<const int> gone,
+      CallSite site = CallSite::Here());
+  // Collective.  Waits until the operations of every rank are complete, and
+  // ends the communicator.  DEADLINE_EXCEEDED leaves it unfinished: only
+  // Finish, Abort and the destructor go on from there:
+  absl::Status Finish(absl::Time deadline = absl::InfiniteFuture(),
+                      CallSite site = CallSite::Here());
+  static absl::Status FinishAll(absl::Span<const Communicator> ranks,
+                                absl::Time deadline = absl::InfiniteFuture(),
+                                CallSite site = CallSite::Here());
+  // Tells the engine of memory that operations will use often.  A hint: an
+  // engine without registration does nothing.
+  absl::StatusOr<Registration> Register(const Array& array);
+
+  // The newest calls, at most 4,096, oldest first (recorder.h).
+  std::vector<RecordedCall> Records() const;
+
+  // For devrt's own code:
+  explicit Communicator(std::shared_ptr<internal::Comm> comm);
+  const std::shared_ptr<internal::Comm>& comm() const { return comm_; }
+
+ private:
+  std::shared_ptr<internal::Comm> comm_;
+};
+
+}  // namespace devrt::collectives
+
+#endif  // DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_

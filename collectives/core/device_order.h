@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeviceOrder: the order between communicators of one device.
+//
+// Two operations on two streams may wait for each other for ever, if a device
+// has room for one of them only and the ranks begin with different ones.  So
+// the operations follow each other as they were submitted, which is right if
+// the program submits in one order on all ranks.
+//
+// Ranks of one communicator that share the device must not wait for each
+// other's lock: an engine may enqueue a rank's part only when the other ranks
+// have come.  So the lock is let go for that wait.
+//
+// Threads: any.
+
+#ifndef DEVRT_COLLECTIVES_CORE_DEVICE_ORDER_H_
+#define DEVRT_COLLECTIVES_CORE_DEVICE_ORDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "collectives/core/comm.h"
+#include "devrt/runtime/device.h"
+#include "devrt/runtime/mutex.h"
+
+namespace devrt::collectives::internal {
+
+// One device.  Lives until the end of the process.
+class DeviceOrder {
+ public:
+  static DeviceOrder* Of(Device device);
+
+  // The lock is held from the question to the note, so that other threads'
+  // submissions come before or after.
+  void Lock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    mutex_.Lock();
+  }
+  void Unlock() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    mutex_.Unlock();
+  }
+
+  // The work that the next submission of `comm` comes after: of this rank, and
+  // of other communicators.
+  std::vector<OrderPoint> Before(const Comm& comm) const;
+  // Begins a submission of `comms`, of which Add notes the work.  Forgets what
+  // it came after: all that is here, unless the lock was let go since Before.
+  void Begin(const absl::flat_hash_set<const Comm*>& comms, bool after_all);
+  void Add(const Comm& comm, OrderPoint end) {
+    last_.push_back({&comm, comm.key, end});
+  }
+
+ private:
+  struct Work {
+    const Comm* comm;  // for comparisons only
+    uint64_t key;      // of the communicator: its ranks may begin in any order
+    OrderPoint end;
+  };
+  Mutex mutex_;
+  // Of the last submission, and of others that it did not come after.
+  std::vector<Work> last_;
+};
+
+}  // namespace devrt::collectives::internal
+
+#endif  // DEVRT_COLLECTIVES_CORE_DEVICE_ORDER_H_

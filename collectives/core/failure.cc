@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/core/failure.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "arrays/storage/joint_step.h"
+#include "devrt/runtime/log.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::collectives::internal {
+namespace {
+
+std::atomic<int64_t> abort_limit_ms{30'000};
+
+constexpr int kTerminated = 134;
+
+std::string Seconds(uint64_t begin_ns) {
+  const uint64_t now = NowNs();
+  const uint64_t tenths = (now - std::min(now, begin_ns)) / 100'000'000;
+  return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
+}
+
+// "118 all_reduce(float32 x 4096, sum) on stream 4, submitted at train.cc:41
+// 12.3 s before".
+std::string Described(const Ring& ring, const CallRecord& call) {
+  std::string text =
+      absl::StrCat(call.sequence != 0 ? absl::StrCat(call.sequence, " ") : "",
+                   CallText(call.op, call.dtype, call.count, call.reduction,
+                            call.root_or_peer),
+                   " on stream ", call.stream, ", submitted");
+  if (call.file != 0) {
+    absl::StrAppend(&text, " at ", ring.Name(call.file), ":", call.line);
+  }
+  return absl::StrCat(text, " ", Seconds(call.submit_ns), " before");
+}
+
+// The number in "all_reduce #118 (float32 ...", by which an engine that counts
+// collectives names one; 0 if there is none.
+uint64_t SequenceIn(absl::string_view why) {
+  const size_t at = why.find(" #");
+  if (at == absl::string_view::npos) return 0;
+  const absl::string_view before = why.substr(0, at);
+  // These are counted for each pair of ranks.
+  if (absl::EndsWith(before, ToString(OpKind::kSend)) ||
+      absl::EndsWith(before, ToString(OpKind::kRecv))) {
+    return 0;
+  }
+  const absl::string_view rest = why.substr(at + 2);
+  uint64_t sequence = 0;
+  const bool is_number = absl::SimpleAtoi(
+      rest.substr(0, rest.find_first_not_of("0123456789")), &sequence);
+  return is_number ? sequence : 0;
+}
+
+const CallRecord* FindSequence(const Ring& ring, uint64_t sequence) {
+  const uint64_t last = ring.written();
+  for (uint64_t n = last; n > 0 && last - n < kRecords; --n) {
+    const CallRecord* const call = ring.Find(n);
+    if (call != nullptr && call->sequence == sequence) return call;
+  }
+  return nullptr;
+}
+
+// " at 118 all_reduce(...) ... before": the call that the engine names, or the
+// one that is not complete.  " between 118 ... and 120 ..." where only that is
+// known, and nothing if no call is open.
+std::string PlaceOf(const Comm& comm, absl::string_view why, bool asks) {
+  const uint64_t sequence = SequenceIn(why);
+  const std::vector<uint64_t> open =
+      sequence == 0 ? OpenCalls(comm, asks) : std::vector<uint64_t>();
+  const MutexLock lock(&comm.mutex);
+  const Ring& ring = *comm.ring;
+  const CallRecord* const first = sequence != 0  ? FindSequence(ring, sequence)
+                                  : open.empty() ? nullptr
+                                                 : ring.Find(open.front());
+  if (first == nullptr) return std::string();
+  const CallRecord* const last =
+      open.size() < 2 ? nullptr : ring.Find(open.back());
+  if (last == nullptr) return absl::StrCat(" at ", Described(ring, *first));
+  return absl::StrCat(" between ", Described(ring, *first), " and ",
+                      Described(ring, *last));
+}
+
+// One call of the engine for each communicator, each on a thread, because some
+// return only when others were called too, and some never return.
+class Helpers {
+ public:
+  using Function = devrt_status (*)(void* self, devrt_comm comm);
+
+  Helpers() : shared_(std::make_shared<Shared>()) {}
+
+  void Start(std::shared_ptr<Comm> comm, Function function) {
+    const Comm* const key = comm.get();
+    {
+      const std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->open.push_back(key);
+    }
+    std::thread([shared = shared_, comm = std::move(comm), key,
+                 function]() mutable {
+      comm->Take(function(comm->provider.self, comm->handle), "comm_abort")
+          .IgnoreError();
+      // The last reference may end the communicator, which calls the
+      // engine: who waits has that reference, unless it gave up.
+      comm.reset();
+      {
+        const std::lock_guard<std::mutex> lock(shared->mutex);
+        auto& open = shared->open;
+        open.erase(std::find(open.begin(), open.end(), key));
+      }
+      shared->changed.notify_all();
+    }).detach();
+  }
+
+  // Returns those whose call has not returned in time.
+  std::vector<const Comm*> Wait() {
+    std::unique_lock<std::mutex> lock(shared_->mutex);
+    shared_->changed.wait_for(lock,
+                              std::chrono::milliseconds(abort_limit_ms.load()),
+                              [this] { return shared_->open.empty(); });
+    return shared_->open;
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<const Comm*> open;
+  };
+  const std::shared_ptr<Shared> shared_;
+};
+
+// Ends what runs on the communicators.  Quarantine for the devices of those
+// that the engine does not end.
+absl::Status EndAll(const std::vector<std::shared_ptr<Comm>>& comms) {
+  Helpers helpers;
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    if (comm->ended.exchange(true)) continue;
+    // A revoked communicator can still be the parent of others.
+    const bool revoke = comm->state.load() == State::kFailed &&
+                        comm->provider.Has(DEVRT_COLLECTIVES_REVOKE);
+    helpers.Start(comm, revoke ? comm->provider.table->comm_revoke
+                               : comm->provider.table->comm_abort);
+  }
+  absl::Status status;
+  const std::vector<const Comm*> open = helpers.Wait();
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    if (std::find(open.begin(), open.end(), comm.get()) == open.end()) continue;
+    comm->abandoned.store(true);
+    const std::string text = absl::StrCat(
+        "abort of ", comm->Text(), " did not return within ",
+        absl::FormatDuration(absl::Milliseconds(abort_limit_ms.load())),
+        ": the engine is stuck, and the device's work cannot be ended");
+    devrt::internal::LoseDevice(comm->device, text).IgnoreError();
+    status = absl::InternalError(text);
+  }
+  return status;
+}
+
+// Returns false if it has another state than kReady.
+bool Leave(Comm* comm, State state, absl::Status why) {
+  {
+    const MutexLock lock(&comm->mutex);
+    if (comm->state.load() != State::kReady) return false;
+    comm->failure = why;
+    comm->state.store(state);
+  }
+  comm->ring->Fail(StatusText(why));
+  return true;
+}
+
+void FollowPolicy(Comm* comm, const absl::Status& why) {
+  if (comm->options.on_failure == OnFailure::kReport) return;
+  if (comm->options.on_failure == OnFailure::kTerminate) {
+    DEVRT_LOG(kError, absl::StrCat("the process ends, as its options say: ",
+                                   StatusText(why)));
+    _exit(kTerminated);
+  }
+  std::vector<std::shared_ptr<Comm>> ended;
+  for (std::shared_ptr<Comm>& other : CommsOf(comm->device)) {
+    if (other.get() == comm ||
+        Leave(other.get(), State::kAborted,
+              absl::AbortedError(absl::StrCat(
+                  other->Text(), " was aborted, because another one of ",
+                  comm->device.name(), " failed: ", why.message())))) {
+      ended.push_back(std::move(other));
+    }
+  }
+  EndAll(ended).IgnoreError();  // the device's error says it
+}
+
+}  // namespace
+
+void SetAbortLimit(absl::Duration limit) {
+  abort_limit_ms.store(absl::ToInt64Milliseconds(limit));
+}
+
+void Fail(Comm* comm, const absl::Status& why) {
+  // A query of the simulator would be a step of its schedule.
+  const bool asks = !comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES);
+  const absl::Status failure(
+      why.code(),
+      absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
+                   ": ", why.message()));
+  if (!Leave(comm, State::kFailed, failure)) return;
+  DEVRT_LOG(kError, StatusText(failure));
+  FollowPolicy(comm, failure);
+}
+
+absl::Status PollForFailure(Comm* comm) {
+  if (comm->state.load() == State::kReady) {
+    uint32_t state = DEVRT_COMM_PENDING;
+    const absl::Status status =
+        comm->Take(comm->provider.table->comm_poll(comm->provider.self,
+                                                   comm->handle, &state),
+                   "comm_poll");
+    if (status.ok()) return status;
+    Fail(comm, status);
+  }
+  const MutexLock lock(&comm->mutex);
+  return comm->failure;
+}
+
+void FailIfLate(Comm* comm) {
+  if (comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) return;
+  Comm::Pending oldest;
+  {
+    const MutexLock lock(&comm->mutex);
+    if (comm->pending.empty()) return;
+    oldest = comm->pending.front();
+  }
+  if (oldest.is_submitted && devrt::internal::IsOver(oldest.end)) {
+    NoteEnds(comm);
+    return;
+  }
+  if (comm->options.timeout == absl::InfiniteDuration()) return;
+  {
+    const MutexLock lock(&comm->mutex);
+    const CallRecord* const call = comm->ring->Find(oldest.number);
+    if (call == nullptr) return;
+    const absl::Duration age =
+        absl::Nanoseconds(static_cast<int64_t>(NowNs() - call->submit_ns));
+    if (age < comm->options.timeout) return;
+  }
+  Fail(comm, absl::DeadlineExceededError(absl::StrCat(
+                 "it is not complete after ",
+                 absl::FormatDuration(comm->options.timeout),
+                 ", the timeout of an operation: a rank is missing, or has "
+                 "come to another operation")));
+}
+
+absl::Status AbortComm(Comm* comm, std::string_view why) {
+  // Asks nobody: a backend with a full queue may not answer before the abort.
+  const absl::Status status = absl::AbortedError(absl::StrCat(
+      comm->Text(), " was aborted", PlaceOf(*comm, "", /*asks=*/false), ": ",
+      absl::string_view(why.data(), why.size())));
+  // After a failure that was only reported, its work may still run.
+  if (!Leave(comm, State::kAborted, status) &&
+      comm->state.load() != State::kFailed) {
+    return absl::OkStatus();
+  }
+  std::shared_ptr<Comm> self = comm->shared_from_this();
+  return EndAll({std::move(self)});
+}
+
+void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,
+                  const std::string& text) {
+  const auto destroy = [device, provider, handle] {
+    devrt::internal::TakeOutsideError(
+        device, provider.table->comm_destroy(provider.self, handle),
+        "comm_destroy")
+        .IgnoreError();
+  };
+  // The engines that keep deadlines return, and a thread would change the
+  // simulator's schedule.
+  if (provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
+    destroy();
+    return;
+  }
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_done = false;
+  };
+  const auto shared = std::make_shared<Shared>();
+  std::thread([shared, destroy] {
+    destroy();
+    const std::lock_guard<std::mutex> lock(shared->mutex);
+    shared->is_done = true;
+    shared->changed.notify_all();
+  }).detach();
+  const auto limit = std::chrono::milliseconds(abort_limit_ms.load());
+  std::unique_lock<std::mutex> lock(shared->mutex);
+  if (shared->changed.wait_for(lock, limit, [&] { return shared->is_done; })) {
+    return;
+  }
+  devrt::internal::LoseDevice(
+      device, absl::StrCat("the end of ", text, " did not return within ",
+                           absl::FormatDuration(absl::FromChrono(limit)),
+                           ": the engine is stuck, and the device's work "
+                           "cannot be ended"))
+      .IgnoreError();
+}
+
+}  // namespace devrt::collectives::internal

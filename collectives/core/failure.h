@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of a communicator that is not orderly: failures, and aborts.
+//
+// Threads: any.
+
+#ifndef DEVRT_COLLECTIVES_CORE_FAILURE_H_
+#define DEVRT_COLLECTIVES_CORE_FAILURE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collectives/core/comm.h"
+
+namespace devrt::collectives::internal {
+
+// Asks the engine whether the communicator has failed.  The first time it has,
+// follows Options::on_failure.  Returns why the communicator failed or was
+// aborted; OK while it is ready or finished.
+absl::Status PollForFailure(Comm* comm);
+
+// Notes a failure that the engine does not know of: a deadline of the watch.
+void Fail(Comm* comm, const absl::Status& why);
+
+// Fails the communicator if its oldest call is older than Options::timeout.
+// Marks calls that are complete.  Does nothing for an engine that has deadlines
+// of its own.
+void FailIfLate(Comm* comm);
+
+// Ends what runs, on this rank; see Communicator::Abort.
+absl::Status AbortComm(Comm* comm, std::string_view why);
+
+// Gives a place back to the engine.  Quarantine for the device if the engine
+// does not return in time.
+void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,
+                  const std::string& text);
+
+// How long the engine may take to end a communicator.  Tests shorten it.
+void SetAbortLimit(absl::Duration limit);
+
+}  // namespace devrt::collectives::internal
+
+#endif  // DEVRT_COLLECTIVES_CORE_FAILURE_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "devrt/collectives/group.h"
+
+#include <utility>
+
+#include "collectives/core/comm.h"
+#include "collectives/core/submit.h"
+
+namespace devrt::collectives {
+
+void Group::Add(const Communicator& communicator, Operation operation,
+                std::optional<StreamRef> stream) {
+  const std::shared_ptr<internal::Comm>& comm = communicator.comm();
+  if (comm != nullptr && !stream.has_value()) {
+    stream = CurrentStream(comm->device);
+  }
+  operations_.push_back({comm, std::move(operation), stream});
+}
+
+absl::Status Group::Submit(CallSite site) {
+  absl::Status status = internal::SubmitTogether(operations_, site);
+  if (status.ok()) operations_.clear();
+  return status;
+}
+
+}  // namespace devrt::collectives

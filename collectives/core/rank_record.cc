@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/core/rank_record.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "collectives/bootstrap/bytes.h"
+#include "collectives/bootstrap/rank_lists.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::collectives::internal {
+namespace {
+
+constexpr uint64_t kMagic = 0x4c4f4354525645;  // "EVRTCOL"
+// Raised when a record changes.
+constexpr uint64_t kProtocol = 1;
+
+// Calls f for each field, in the order of the bytes.
+template <typename Record, typename F>
+void ForEachField(Record& record, F f) {
+  f(record.rank);
+  f(record.size);
+  f(record.error);
+  f(record.provider);
+  f(record.version);
+  f(record.flags);
+  f(record.host);
+  f(record.device);
+  f(record.uuid);
+  f(record.shared_device);
+  f(record.allow_mixed_versions);
+  f(record.name);
+  f(record.unique_id);
+  f(record.id);
+  f(record.key);
+}
+
+// "2.28" of "2.28.9".
+std::string MajorMinor(const std::string& version) {
+  const std::vector<std::string> parts = absl::StrSplit(version, '.');
+  return absl::StrJoin(parts.begin(),
+                       parts.begin() + (parts.size() < 2 ? parts.size() : 2),
+                       ".");
+}
+
+// "ranks 0-3 have nccl 2.28, ranks 4-7 nccl 2.32": `text` of each rank.
+// Empty if all are equal.
+template <typename F>
+std::string Differences(const std::vector<RankRecord>& records, F text) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  std::map<std::string, size_t> known;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const std::string value = text(records[i]);
+    const auto [at, is_new] = known.try_emplace(value, groups.size());
+    if (is_new) groups.push_back({value, {}});
+    groups[at->second].second.push_back(static_cast<int>(i));
+  }
+  if (groups.size() < 2) return std::string();
+  return absl::StrJoin(groups, ", ", [](std::string* out, const auto& group) {
+    const bool one = group.second.size() == 1;
+    absl::StrAppend(out, RanksText(group.second),
+                    !out->empty() ? " "
+                    : one         ? " has "
+                                  : " have ",
+                    group.first);
+  });
+}
+
+absl::Status CheckDevices(const std::vector<RankRecord>& records) {
+  std::map<std::pair<std::string, std::string>, size_t> owners;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const RankRecord& record = records[i];
+    const auto [owner, is_new] =
+        owners.try_emplace({record.host, record.uuid}, i);
+    if (is_new) continue;
+    if (record.shared_device == 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "ranks ", owner->second, " and ", i, " both have ", record.device,
+          " (", record.uuid, "): ", record.provider,
+          " needs a device for each rank; for tests Options::shared_device, "
+          "where the engine has it"));
+    }
+    if ((record.flags & DEVRT_COLLECTIVES_SHARED_DEVICE) == 0) {
+      return absl::UnimplementedError(absl::StrCat(
+          "ranks ", owner->second, " and ", i, " both have ", record.device,
+          ", and ", record.provider, " ", record.version,
+          " cannot share one: shared_device has no effect there"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ToBytes(const RankRecord& record) {
+  BytesWriter out;
+  out.Number(kMagic);
+  out.Number(kProtocol);
+  ForEachField(record, [&out](const auto& field) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::string>) {
+      out.Text(field);
+    } else {
+      out.Number(field);
+    }
+  });
+  out.Number(Checksum(out.bytes()));
+  return out.bytes();
+}
+
+absl::StatusOr<std::vector<RankRecord>> ParseRecords(
+    const std::vector<std::string>& parts, int size) {
+  if (parts.size() != static_cast<size_t>(size)) {
+    return absl::DataLossError(
+        absl::StrCat("the bootstrap returned ", parts.size(), " parts for ",
+                     size, " ranks: it must return one of each rank"));
+  }
+  std::vector<RankRecord> records(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view bytes = parts[i];
+    BytesReader in(bytes);
+    const uint64_t magic = in.Number();
+    const uint64_t protocol = in.Number();
+    if (in.ok() && magic == kMagic && protocol != kProtocol) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", i, " has protocol ", protocol, " and this rank ", kProtocol,
+          ": use one version of devrt on all ranks"));
+    }
+    ForEachField(records[i], [&in](auto& field) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(field)>,
+                                   std::string>) {
+        field = in.Text();
+      } else {
+        field = in.Number();
+      }
+    });
+    const uint64_t sum = in.Number();
+    if (!in.AtEnd() || magic != kMagic ||
+        sum != Checksum(bytes.substr(0, bytes.size() - 8))) {
+      return absl::DataLossError(absl::StrCat(
+          "the bootstrap returned ", bytes.size(), " bytes for rank ", i,
+          " that this version of devrt has not written there"));
+    }
+    if (records[i].rank != i || records[i].size != parts.size()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the bytes of rank ", i, " of ", parts.size(), " are of rank ",
+          records[i].rank, " of ", records[i].size,
+          ": each rank needs a number of its own, and all the same size"));
+    }
+  }
+  return records;
+}
+
+absl::Status CheckRecords(const std::vector<RankRecord>& records) {
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (records[i].error.empty()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", i, " cannot take part: ", records[i].error));
+  }
+  const bool mixed = records[0].allow_mixed_versions != 0;
+  const std::string engines =
+      Differences(records, [mixed](const RankRecord& record) {
+        return mixed ? record.provider
+                     : absl::StrCat(record.provider, " ",
+                                    MajorMinor(record.version));
+      });
+  if (!engines.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        engines, ": ranks need one engine and version (Options::provider",
+        mixed ? ")" : ", allow_mixed_versions)"));
+  }
+  const std::string options =
+      Differences(records, [](const RankRecord& record) {
+        return absl::StrCat(
+            "name=\"", record.name, "\" shared_device=", record.shared_device,
+            " allow_mixed_versions=", record.allow_mixed_versions);
+      });
+  if (!options.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options, ": all ranks take equal options"));
+  }
+  if (records[0].unique_id.empty()) {
+    return absl::DataLossError("rank 0 gave no id of the communicator");
+  }
+  return CheckDevices(records);
+}
+
+}  // namespace devrt::collectives::internal

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RankRecord: what each rank tells the others in the first exchange of
+// Communicator::Create.
+
+#ifndef DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_
+#define DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/provider.h"
+#include "devrt/collectives/communicator.h"
+
+namespace devrt::collectives::internal {
+
+struct RankRecord {
+  uint64_t rank = 0;
+  uint64_t size = 1;
+  std::string error;     // why the rank cannot take part; the rest is empty
+  std::string provider;  // "nccl"
+  std::string version;   // "2.28.9"
+  uint64_t flags = 0;    // of the engine
+  std::string host;      // the machine
+  std::string device;    // "mtia:0"
+  std::string uuid;      // of the device
+  uint64_t shared_device = 0;
+  uint64_t allow_mixed_versions = 0;
+  std::string name;
+  // Of rank 0:
+  std::string unique_id;
+  uint64_t id = 0;
+  uint64_t key = 0;
+};
+
+std::string ToBytes(const RankRecord& record);
+
+// The records of all ranks.  DATA_LOSS or FAILED_PRECONDITION, with the rank,
+// for bytes that are no record of that rank, or of another protocol.
+absl::StatusOr<std::vector<RankRecord>> ParseRecords(
+    const std::vector<std::string>& parts, int size);
+
+// OK if the ranks fit together.  Every rank finds the same error.
+absl::Status CheckRecords(const std::vector<RankRecord>& records);
+
+}  // namespace devrt::collectives::internal
+
+#endif  // DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_

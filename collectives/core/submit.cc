@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/core/submit.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "arrays/copy/copy_steps.h"
+#include "arrays/storage/joint_step.h"
+#include "collectives/core/comm.h"
+#include "collectives/core/create.h"
+#include "collectives/core/device_order.h"
+#include "collectives/core/failure.h"
+#include "collectives/core/operation_checks.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::collectives::internal {
+namespace {
+
+using devrt::internal::JointPart;
+using devrt::internal::Touched;
+using devrt::internal::UsedRange;
+
+// The operations of one communicator on one stream.
+struct Part {
+  Comm* comm;
+  StreamRef stream;
+  std::vector<devrt_collective_v0> ops;
+  std::vector<const Operation*> operations;
+  std::vector<Touched> touched;
+  std::vector<UsedRange> ranges;
+  std::vector<OrderPoint> after;
+  uint64_t last = 0;  // the number of its last call
+};
+
+class Submission {
+ public:
+  explicit Submission(absl::Span<const GroupedOperation> operations)
+      : operations_(operations) {}
+
+  absl::Status Run(CallSite site);
+
+ private:
+  absl::Status FindComms();
+  absl::Status Check();
+  absl::Status CheckOne(const GroupedOperation& grouped);
+  Part* PartOf(Comm* comm, StreamRef stream);
+  std::vector<DeviceOrder*> Orders() const;
+  absl::Status Enqueue(CallSite site);
+  void Record();
+  void Withdraw();
+  void Note(absl::Span<const JointPart> joint, bool kept_lock);
+  absl::Status AwaitEnqueued() const;
+  absl::Status Explain(absl::Status status);
+
+  const absl::Span<const GroupedOperation> operations_;
+  std::vector<Comm*> comms_;  // each once
+  std::vector<Part> parts_;
+  absl::flat_hash_map<const Comm*, size_t> newest_;  // its last part
+};
+
+bool MeetsAll(const devrt_collective_v0& op) {
+  return op.op != DEVRT_COLLECTIVE_SEND && op.op != DEVRT_COLLECTIVE_RECV;
+}
+
+// The calls of the part end at `end`.
+void NoteEnd(Comm* comm, const Part& part, OrderPoint end) {
+  const MutexLock lock(&comm->mutex);
+  auto& pending = comm->pending;
+  for (auto call = pending.rbegin(); call != pending.rend(); ++call) {
+    if (call->number > part.last) continue;
+    if (part.last - call->number >= part.ops.size()) break;
+    call->end = end;
+    call->is_submitted = true;
+  }
+  while (pending.size() > kRecords) pending.pop_front();
+}
+
+// Returns true if submissions on several streams of the device need an order.
+// An operation that has ended when submit returns does not.
+bool NeedsOrder(const Comm& comm) {
+  return comm.provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED) &&
+         !comm.provider.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF);
+}
+
+// Returns true if the communicator keeps the order with others of its device.
+bool TakesPart(const Comm& comm) {
+  return comm.options.order_across_communicators && NeedsOrder(comm);
+}
+
+// The work that the next submission of the communicator comes after.
+std::vector<OrderPoint> Before(const Comm& comm) {
+  if (TakesPart(comm)) return comm.order->Before(comm);
+  return NeedsOrder(comm) ? comm.last : std::vector<OrderPoint>();
+}
+
+void LockAll(absl::Span<DeviceOrder* const> orders) {
+  for (DeviceOrder* const order : orders) order->Lock();
+}
+void UnlockAll(absl::Span<DeviceOrder* const> orders) {
+  for (DeviceOrder* const order : orders) order->Unlock();
+}
+
+// The communicators, of one engine.
+absl::Status Submission::FindComms() {
+  for (const GroupedOperation& grouped : operations_) {
+    Comm* const comm = grouped.comm.get();
+    if (comm == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          ToString(grouped.operation.kind()),
+          ": the communicator was moved from: use the one it was moved to"));
+    }
+    const auto [unused, is_new] = newest_.try_emplace(comm, SIZE_MAX);
+    if (is_new) comms_.push_back(comm);
+    const Comm& first = *operations_[0].comm;
+    if (comm->provider.table == first.provider.table &&
+        comm->provider.self == first.provider.self) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("a group has ", first.Text(), " of ", first.info.name,
+                     " and ", comm->Text(), " of ", comm->info.name,
+                     ": use a group for each engine"));
+  }
+  return absl::OkStatus();
+}
+
+Part* Submission::PartOf(Comm* comm, StreamRef stream) {
+  size_t& newest = newest_[comm];
+  if (newest == SIZE_MAX || parts_[newest].stream != stream) {
+    newest = parts_.size();
+    parts_.push_back({comm, stream, {}, {}, {}, {}, {}, 0});
+  }
+  return &parts_[newest];
+}
+
+absl::Status Submission::CheckOne(const GroupedOperation& grouped) {
+  Comm* const comm = grouped.comm.get();
+  const StreamRef stream = grouped.stream.has_value()
+                               ? *grouped.stream
+                               : CurrentStream(comm->device);
+  if (stream.device() != comm->device) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(comm->Text(), ": ", ToString(grouped.operation.kind()),
+                     ": the stream is of ", stream.device().name(), ", not of ",
+                     comm->device.name()));
+  }
+  if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
+    DEVRT_RETURN_IF_ERROR(devrt::internal::CheckMayWait(stream));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const CheckedOperation checked,
+                         CheckOperation(comm, grouped.operation));
+  Part* const part = PartOf(comm, stream);
+  part->ops.push_back(checked.op);
+  part->operations.push_back(&grouped.operation);
+  if (grouped.operation.has_arrays()) {
+    const auto touch = [part](const std::optional<Array>& array, bool writes) {
+      part->touched.push_back({array->storage().get(), writes});
+    };
+    if (checked.dst_bytes != 0) touch(grouped.operation.out(), true);
+    if (checked.src_bytes != 0) touch(grouped.operation.in(), false);
+  } else {
+    if (checked.dst_bytes != 0) {
+      part->ranges.push_back({checked.op.dst, checked.dst_bytes});
+    }
+    if (checked.src_bytes != 0) {
+      part->ranges.push_back({checked.op.src, checked.src_bytes});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Submission::Check() {
+  for (const Comm* const comm : comms_) {
+    DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
+  }
+  for (size_t i = 0; i < operations_.size(); ++i) {
+    const absl::Status status = CheckOne(operations_[i]);
+    if (status.ok() || operations_.size() == 1) {
+      DEVRT_RETURN_IF_ERROR(status);
+      continue;
+    }
+    return absl::Status(
+        status.code(),
+        absl::StrCat("operation ", i, " of a group: ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
+// The orders of the devices, in one order for all threads.
+std::vector<DeviceOrder*> Submission::Orders() const {
+  std::vector<DeviceOrder*> orders;
+  for (const Comm* const comm : comms_) {
+    if (TakesPart(*comm)) orders.push_back(comm->order);
+  }
+  std::sort(orders.begin(), orders.end(), std::less<>());
+  orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
+  return orders;
+}
+
+// Before the engine's submit, which may hang.
+void Submission::Record() {
+  for (Part& part : parts_) {
+    Comm* const comm = part.comm;
+    const MutexLock lock(&comm->mutex);
+    for (size_t k = 0; k < part.ops.size(); ++k) {
+      const devrt_collective_v0& op = part.ops[k];
+      Call call;
+      call.op = op.op;
+      call.reduction = op.reduction;
+      call.sequence = MeetsAll(op) ? ++comm->sequence : 0;
+      call.count = op.count;
+      call.stream = part.stream.id();
+      call.dtype = op.dtype;
+      call.root_or_peer = op.root_or_peer;
+      call.site = part.operations[k]->site();
+      comm->pending.push_back(
+          {OrderPoint(), comm->ring->Append(call), /*is_submitted=*/false});
+    }
+    part.last = comm->pending.back().number;
+  }
+}
+
+// The calls were refused, and their communicators are as before.
+void Submission::Withdraw() {
+  for (Part& part : parts_) {
+    Comm* const comm = part.comm;
+    const MutexLock lock(&comm->mutex);
+    for (const devrt_collective_v0& op : part.ops) {
+      comm->ring->Withdraw();
+      comm->pending.pop_back();
+      if (MeetsAll(op)) --comm->sequence;
+    }
+  }
+}
+
+void Submission::Note(absl::Span<const JointPart> joint, bool kept_lock) {
+  absl::flat_hash_map<DeviceOrder*, absl::flat_hash_set<const Comm*>> ordered;
+  for (Comm* const comm : comms_) {
+    comm->last.clear();
+    if (TakesPart(*comm)) ordered[comm->order].insert(comm);
+  }
+  for (const auto& [order, comms] : ordered) order->Begin(comms, kept_lock);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    Comm* const comm = part.comm;
+    const OrderPoint end = joint[i].end;
+    comm->last.push_back(end);
+    if (TakesPart(*comm)) comm->order->Add(*comm, end);
+    NoteEnd(comm, part, end);
+  }
+}
+
+// An error of the engine, which may have found that a communicator has failed.
+absl::Status Submission::Explain(absl::Status status) {
+  if (absl::IsDeadlineExceeded(status)) {
+    // Part of the operations may be enqueued.
+    for (Comm* const comm : comms_) Fail(comm, status);
+  }
+  for (Comm* const comm : comms_) {
+    FailIfLate(comm);
+    const absl::Status failure = PollForFailure(comm);
+    if (!failure.ok()) return CheckReady(*comm);
+  }
+  return status;
+}
+
+// The engine may enqueue after submit has returned.  Until then the streams must
+// get no other work.
+absl::Status Submission::AwaitEnqueued() const {
+  // The simulator enqueues at once, and a poll is a step of its schedule.
+  if (comms_[0]->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
+    return absl::OkStatus();
+  }
+  absl::Duration limit = absl::InfiniteDuration();
+  std::vector<std::shared_ptr<Comm>> comms;
+  for (Comm* const comm : comms_) {
+    limit = std::min(limit, comm->options.timeout);
+    comms.push_back(comm->shared_from_this());
+  }
+  return AwaitReady(comms, absl::Now() + limit);
+}
+
+absl::Status Submission::Enqueue(CallSite site) {
+  const std::vector<DeviceOrder*> orders = Orders();
+  // Ranks that share a device may wait for each other (device_order.h).
+  const bool keeps_lock = std::none_of(
+      comms_.begin(), comms_.end(),
+      [](const Comm* comm) { return comm->options.shared_device; });
+  bool is_locked = true;
+  bool is_recorded = false;
+  LockAll(orders);
+  std::vector<JointPart> joint;
+  std::vector<devrt_submission_v0> submissions;
+  joint.reserve(parts_.size());
+  submissions.reserve(parts_.size());
+  for (Part& part : parts_) {
+    part.after = Before(*part.comm);
+    joint.push_back(
+        {part.stream, part.touched, part.ranges, part.after, OrderPoint()});
+    submissions.push_back({sizeof(devrt_submission_v0),
+                           static_cast<uint32_t>(part.ops.size()),
+                           part.comm->handle, nullptr, part.ops.data()});
+  }
+  const Provider& provider = comms_[0]->provider;
+  absl::Status enqueued;
+  absl::Status status = devrt::internal::RunJointly(
+      absl::MakeSpan(joint), ToString(operations_[0].operation.kind()), site,
+      [&](absl::Span<const devrt_stream> handles) {
+        for (size_t i = 0; i < handles.size(); ++i) {
+          submissions[i].stream = handles[i];
+        }
+        Record();
+        is_recorded = true;
+        const devrt_status error =
+            provider.table->submit(provider.self, submissions.data(),
+                                   static_cast<uint32_t>(submissions.size()));
+        if (error != nullptr) return error;
+        if (!keeps_lock) {
+          UnlockAll(orders);
+          is_locked = false;
+        }
+        enqueued = AwaitEnqueued();
+        return error;
+      });
+  // Not inside: the order's lock is taken before those of storages.
+  if (!is_locked) LockAll(orders);
+  if (status.ok()) Note(joint, keeps_lock);
+  UnlockAll(orders);
+  if (!status.ok()) {
+    status = Explain(status);
+    // A refusal, unless a communicator has failed in the call.
+    const bool is_clean = std::all_of(
+        comms_.begin(), comms_.end(),
+        [](const Comm* comm) { return comm->state.load() == State::kReady; });
+    if (is_recorded && is_clean) Withdraw();
+    return status;
+  }
+  return enqueued.ok() ? enqueued : Explain(enqueued);
+}
+
+absl::Status Submission::Run(CallSite site) {
+  if (operations_.empty()) return absl::OkStatus();
+  DEVRT_RETURN_IF_ERROR(FindComms());
+  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms_));
+  DEVRT_RETURN_IF_ERROR(Check());
+  return Enqueue(site);
+}
+
+}  // namespace
+
+absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
+                            CallSite site) {
+  return Submission(operations).Run(site);
+}
+
+}  // namespace devrt::collectives::internal

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/host/host_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/host/staging.h"
+#include "devrt/backends/abi/devrt_plugin_util.h"
+#include "devrt/collectives/host_engine.h"
+#include "devrt/runtime/status.h"
+#include "runtime/plugins/host_table.h"
+#include "runtime/registry/outside_calls.h"
+#include "runtime/registry/records.h"
+
+namespace devrt::collectives {
+namespace internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The table's `self`: an engine, for the devices of one backend.
+struct HostTable {
+  HostTable(HostEngine* of, Backend on)
+      : engine(of), backend(on), name(of->name()), version(of->version()) {}
+
+  HostEngine* const engine;
+  const Backend backend;
+  const std::string name, version;
+};
+
+devrt_status Refuse(const absl::Status& status) {
+  return status.ok() ? nullptr
+                     : plugin::Error(
+                           devrt::internal::HostTable(),
+                           static_cast<devrt_code>(status.code()), 0,
+                           {status.message().data(), status.message().size()});
+}
+
+// The place of one rank, behind a devrt_comm.
+class Member {
+ public:
+  Member(const HostTable* table, Device device,
+         const devrt_comm_options_v0* options,
+         std::unique_ptr<HostCommunicator> comm)
+      : table_(table),
+        device_(device),
+        name_(options != nullptr && options->name != nullptr ? options->name
+                                                             : ""),
+        timeout_ns_(options != nullptr ? options->timeout_ns : 0),
+        comm_(std::move(comm)) {}
+
+  static Member* Of(devrt_comm comm) { return reinterpret_cast<Member*>(comm); }
+  devrt_comm handle() { return reinterpret_cast<devrt_comm>(this); }
+
+  const HostTable& table() const { return *table_; }
+  Device device() const { return device_; }
+  uint32_t ranks() const { return place_.ranks; }
+  uint32_t rank() const { return place_.rank; }
+  HostCommunicator* comm() const { return comm_.get(); }
+  uint64_t timeout_ns() const { return timeout_ns_; }
+
+  // Asks the engine while the communicator is PENDING; one thread at a time
+  // does, and the others are told that it is PENDING.
+  absl::StatusOr<bool> Poll() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!failure_.ok()) return failure_;
+      if (is_ready_) return true;
+      if (std::exchange(is_polled_, true)) return false;
+    }
+    absl::StatusOr<bool> ready = comm_->IsReady();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_polled_ = false;
+    if (!failure_.ok()) return failure_;
+    if (!ready.ok()) {
+      failure_ = ready.status();
+    } else if (*ready) {
+      place_ = comm_->place();
+      is_ready_ = true;
+    }
+    return ready;
+  }
+  // OK if operations may be submitted.
+  absl::Status CheckReady() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok()) {
+      return absl::AbortedError(
+          absl::StrCat(Text(), " has failed before: ", failure_.message()));
+    }
+    if (is_ready_) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(Text(), " is PENDING: poll until it is READY"));
+  }
+  // Fails it, unless it has failed before.
+  void Fail(absl::Status why) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_.ok()) failure_ = std::move(why);
+  }
+  bool HasFailed() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return !failure_.ok();
+  }
+  // The engine still works for it: it outlives the member.
+  std::unique_ptr<HostCommunicator> Take() { return std::move(comm_); }
+
+  // `communicator "grads" (rank 0 of 2, mtia:0)`
+  std::string Text() const {
+    return absl::StrCat(
+        "communicator ", name_.empty() ? "" : absl::StrCat("\"", name_, "\" "),
+        "(rank ", place_.rank, " of ", place_.ranks, ", ", device_.name(), ")");
+  }
+
+ private:
+  const HostTable* const table_;
+  const Device device_;
+  const std::string name_;
+  const uint64_t timeout_ns_;
+  std::unique_ptr<HostCommunicator> comm_;
+  HostPlace place_;  // set before it is ready
+  mutable std::mutex mutex_;
+  bool is_ready_ = false;  // guarded by mutex_, as the next ones
+  bool is_polled_ = false;
+  absl::Status failure_;
+};
+
+// Communicators that failed while the engine worked for them, and the memory
+// that the engine may still use.
+struct Lost {
+  std::vector<std::unique_ptr<HostCommunicator>> comms;
+  std::vector<std::unique_ptr<Staging>> stagings;
+};
+struct AllLost {
+  std::mutex mutex;
+  std::list<Lost> lost;
+};
+AllLost& TheLost() {
+  static auto* const lost = new AllLost;  // lives as long as the process
+  return *lost;
+}
+void AddLost(Lost lost) {
+  AllLost& all = TheLost();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  all.lost.push_back(std::move(lost));
+}
+// Frees what the engine has ended meanwhile: a rank came late.
+void FreeLost() {
+  AllLost& all = TheLost();
+  const std::lock_guard<std::mutex> guard(all.mutex);
+  for (auto lost = all.lost.begin(); lost != all.lost.end();) {
+    const bool is_over = std::all_of(
+        lost->comms.begin(), lost->comms.end(), [](const auto& comm) {
+          const absl::StatusOr<bool> done = comm->Test();
+          return done.ok() && *done;
+        });
+    lost = is_over ? all.lost.erase(lost) : std::next(lost);
+  }
+}
+
+absl::Status CheckOperation(const Member& member,
+                            const devrt_collective_v0& op) {
+  if (!member.table().engine->Supports(op.op, op.dtype, op.reduction)) {
+    return absl::UnimplementedError(absl::StrCat(
+        member.table().name, " has no operation ", op.op, " with reduction ",
+        op.reduction, " for the dtype ", op.dtype));
+  }
+  if (op.root_or_peer < 0 ||
+      op.root_or_peer >= static_cast<int32_t>(member.ranks())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("root_or_peer is ", op.root_or_peer, ", expected 0 to ",
+                     member.ranks() - 1));
+  }
+  return BytesOf(op, member.ranks(), member.rank()).status();
+}
+
+// The operations of one call of submit.
+class Submission {
+ public:
+  Submission(const devrt_submission_v0* submissions, uint32_t count)
+      : submissions_(submissions), count_(count) {}
+
+  absl::Status Run() {
+    DEVRT_RETURN_IF_ERROR(Check());
+    DEVRT_RETURN_IF_ERROR(Load());
+    absl::Status status = Start();
+    if (!status.ok() && started_ == 0 && IsRefusal(status)) return status;
+    if (status.ok()) status = Wait();
+    if (!status.ok()) {
+      Lose(status);
+      return status;
+    }
+    for (const auto& staging : stagings_) {
+      if (status.ok()) status = staging->Store();
+    }
+    // The other ranks count the operations, so this one cannot go on without.
+    if (!status.ok()) Fail(status);
+    return status;
+  }
+
+ private:
+  static constexpr int kSpins = 1000;
+
+  // The engine has found arguments that it does not take.
+  static bool IsRefusal(const absl::Status& status) {
+    return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+  }
+
+  absl::Status Check() {
+    for (uint32_t i = 0; i < count_; ++i) {
+      Member* const member = Member::Of(submissions_[i].comm);
+      DEVRT_RETURN_IF_ERROR(member->CheckReady());
+      for (uint32_t k = 0; k < submissions_[i].op_count; ++k) {
+        DEVRT_RETURN_IF_ERROR(CheckOperation(*member, submissions_[i].ops[k]));
+      }
+      if (std::find(members_.begin(), members_.end(), member) ==
+          members_.end()) {
+        members_.push_back(member);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Waits for the inputs.
+  absl::Status Load() {
+    for (uint32_t i = 0; i < count_; ++i) {
+      const devrt_submission_v0& part = submissions_[i];
+      Member* const member = Member::Of(part.comm);
+      auto staging = std::make_unique<Staging>(member->device());
+      for (uint32_t k = 0; k < part.op_count; ++k) {
+        DEVRT_ASSIGN_OR_RETURN(const devrt_collective_v0 op,
+                               staging->Add(part.stream, part.ops[k],
+                                            member->ranks(), member->rank()));
+        ops_.push_back({member, op});
+      }
+      DEVRT_RETURN_IF_ERROR(staging->Load());
+      stagings_.push_back(std::move(staging));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Start() {
+    for (const auto& [member, op] : ops_) {
+      DEVRT_RETURN_IF_ERROR(member->comm()->Start(op));
+      ++started_;
+    }
+    return absl::OkStatus();
+  }
+
+  // Waits until everything is complete, the time is over, or a communicator was
+  // aborted.
+  absl::Status Wait() {
+    const Clock::time_point start = Clock::now();
+    std::vector<Member*> open = members_;
+    for (int turn = 0; !open.empty(); ++turn) {
+      for (size_t i = 0; i < open.size();) {
+        Member* const member = open[i];
+        if (member->HasFailed()) return member->CheckReady();
+        DEVRT_ASSIGN_OR_RETURN(const bool is_done, member->comm()->Test());
+        if (is_done) {
+          open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+          continue;
+        }
+        const auto waited = Clock::now() - start;
+        if (member->timeout_ns() != 0 &&
+            waited > std::chrono::nanoseconds(member->timeout_ns())) {
+          return absl::DeadlineExceededError(absl::StrCat(
+              member->Text(), ": ", member->table().name,
+              " has not ended the operations within ",
+              std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                  .count(),
+              " ms: a rank did not come, or submitted something else"));
+        }
+        ++i;
+      }
+      if (turn > kSpins) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Fail(const absl::Status& why) {
+    for (Member* const member : members_) member->Fail(why);
+  }
+  // Fails the communicators.  The engine may go on with what was started.
+  void Lose(const absl::Status& why) {
+    Fail(why);
+    if (started_ == 0) return;
+    Lost lost;
+    for (Member* const member : members_) lost.comms.push_back(member->Take());
+    lost.stagings = std::move(stagings_);
+    AddLost(std::move(lost));
+  }
+
+  const devrt_submission_v0* const submissions_;
+  const uint32_t count_;
+  std::vector<Member*> members_;  // each once
+  std::vector<std::unique_ptr<Staging>> stagings_;
+  std::vector<std::pair<Member*, devrt_collective_v0>> ops_;
+  size_t started_ = 0;  // of ops_
+};
+
+HostTable* TableOf(void* self) { return static_cast<HostTable*>(self); }
+
+devrt_status Info(void* self, devrt_collectives_info_v0* info) {
+  const HostTable* const table = TableOf(self);
+  devrt_collectives_info_v0 filled = {};
+  filled.struct_size = info->struct_size;
+  filled.provider = table->name.c_str();
+  filled.text = table->version.c_str();
+  filled.path = "";
+  std::memcpy(info, &filled,
+              std::min<size_t>(info->struct_size, sizeof filled));
+  return nullptr;
+}
+
+devrt_status Supports(void* self, uint32_t op, uint32_t dtype,
+                      uint32_t reduction, uint32_t* yes) {
+  *yes = TableOf(self)->engine->Supports(op, dtype, reduction) ? 1 : 0;
+  return nullptr;
+}
+
+// The engine connects the ranks: the id says nothing, and must not be empty.
+devrt_status UniqueId(void*, void* bytes, uint64_t* size) {
+  if (*size < 1) {
+    return Refuse(absl::InvalidArgumentError("size is 0, expected 1 or more"));
+  }
+  *static_cast<char*>(bytes) = 0;
+  *size = 1;
+  return nullptr;
+}
+
+devrt_status CommBegin(void* self, uint32_t device, uint32_t ranks,
+                       uint32_t rank, const void*, uint64_t,
+                       const devrt_comm_options_v0* options, devrt_comm* comm) {
+  FreeLost();
+  HostTable* const table = TableOf(self);
+  absl::StatusOr<std::unique_ptr<HostCommunicator>> made =
+      table->engine->Begin(ranks, rank);
+  if (!made.ok()) return Refuse(made.status());
+  *comm = (new Member(table, table->backend.devices()[device], options,
+                      *std::move(made)))
+              ->handle();
+  return nullptr;
+}
+
+devrt_status CommPoll(void*, devrt_comm comm, uint32_t* state) {
+  const absl::StatusOr<bool> ready = Member::Of(comm)->Poll();
+  if (!ready.ok()) return Refuse(ready.status());
+  *state = *ready ? DEVRT_COMM_READY : DEVRT_COMM_PENDING;
+  return nullptr;
+}
+
+devrt_status Submit(void*, const devrt_submission_v0* submissions,
+                    uint32_t count) {
+  return Refuse(Submission(submissions, count).Run());
+}
+
+devrt_status CommAbort(void*, devrt_comm comm) {
+  Member::Of(comm)->Fail(absl::AbortedError("the communicator was aborted"));
+  return nullptr;
+}
+
+devrt_status CommSplit(void*, devrt_comm comm, int32_t color, int32_t key,
+                       const devrt_comm_options_v0* options,
+                       devrt_comm* child) {
+  Member* const parent = Member::Of(comm);
+  absl::Status status = parent->CheckReady();
+  if (!status.ok()) return Refuse(status);
+  auto made = parent->comm()->Split(color, key);
+  if (!made.ok()) return Refuse(made.status());
+  *child = nullptr;
+  if (*made == nullptr) return nullptr;
+  *child = (new Member(&parent->table(), parent->device(), options,
+                       *std::move(made)))
+               ->handle();
+  return nullptr;
+}
+
+// Every operation is complete when submit returns.
+devrt_status CommFinish(void*, devrt_comm comm) {
+  return Refuse(Member::Of(comm)->CheckReady());
+}
+
+devrt_status CommDestroy(void*, devrt_comm comm) {
+  delete Member::Of(comm);
+  FreeLost();
+  return nullptr;
+}
+
+devrt_status Refused(const char* what) {
+  return Refuse(absl::UnimplementedError(
+      absl::StrCat("an engine on host memory has no ", what)));
+}
+devrt_status CommRevoke(void*, devrt_comm) { return Refused("revoke"); }
+devrt_status CommShrink(void*, devrt_comm, const uint32_t*, uint32_t, uint32_t,
+                        devrt_comm*) {
+  return Refused("shrink");
+}
+devrt_status BufferRegister(void*, devrt_comm, void*, uint64_t, void**) {
+  return Refused("registration");
+}
+devrt_status BufferDeregister(void*, devrt_comm, void*) {
+  return Refused("registration");
+}
+
+constexpr devrt_collectives_v0 kTable = {
+    sizeof(devrt_collectives_v0),
+    // Submissions of two communicators wait on threads of their own.
+    DEVRT_COLLECTIVES_ABORT | DEVRT_COLLECTIVES_SPLIT |
+        DEVRT_COLLECTIVES_SHARED_DEVICE | DEVRT_COLLECTIVES_ORDERS_ITSELF |
+        DEVRT_COLLECTIVES_OWN_DEADLINES,
+    &Info,
+    &Supports,
+    &UniqueId,
+    &CommBegin,
+    &CommPoll,
+    &Submit,
+    &CommRevoke,
+    &CommAbort,
+    &CommSplit,
+    &CommShrink,
+    &CommFinish,
+    &CommDestroy,
+    &BufferRegister,
+    &BufferDeregister,
+};
+
+// The engines of the process, and their tables, by name and backend.
+struct Engines {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<HostEngine>, std::less<>> engines;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<HostTable>>
+      tables;
+};
+Engines& AllEngines() {
+  static auto* const engines = new Engines;  // lives as long as the process
+  return *engines;
+}
+
+}  // namespace
+
+std::optional<Provider> FindHostProvider(const Backend& backend,
+                                         std::string_view name) {
+  Engines& all = AllEngines();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto engine = all.engines.find(name);
+  if (engine == all.engines.end()) return std::nullopt;
+  std::unique_ptr<HostTable>& table =
+      all.tables[{std::string(name), backend.name()}];
+  if (table == nullptr) {
+    table = std::make_unique<HostTable>(engine->second.get(), backend);
+  }
+  return Provider{table.get(), &kTable};
+}
+
+}  // namespace internal
+
+absl::Status RegisterEngine(std::unique_ptr<HostEngine> engine) {
+  if (engine == nullptr) {
+    return absl::InvalidArgumentError("RegisterEngine: the engine is nullptr");
+  }
+  const std::string name = engine->name();
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        "RegisterEngine: the engine's name is empty");
+  }
+  internal::Engines& all = internal::AllEngines();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (!all.engines.try_emplace(name, std::move(engine)).second) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "RegisterEngine: this process has an engine \"", name, "\" already"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace devrt::collectives

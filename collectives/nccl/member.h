@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Member: the place of one rank in a communicator, behind a devrt_comm.  It
+// knows whether the native communicator may be used, and keeps the reason why
+// it failed.
+//
+// The native communicator never blocks: a call that takes longer answers
+// kInProgress, and Poll tells its end.
+//
+// Threads: as devrt_collectives.h says.  Poll and Abort may run beside the other
+// calls, so each call that uses the native communicator holds a Use, and Abort
+// waits for those.
+
+#ifndef DEVRT_COLLECTIVES_NCCL_MEMBER_H_
+#define DEVRT_COLLECTIVES_NCCL_MEMBER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "collectives/nccl/library.h"
+#include "devrt/backends/abi/devrt_collectives.h"
+#include "devrt/runtime/gate.h"
+#include "devrt/runtime/mutex.h"
+
+namespace devrt::collectives::nccl {
+
+class Member {
+ public:
+  // `parent` of a split or a shrink: the library makes the native communicator
+  // while the parent is in progress.  The parent outlives a child that is being
+  // made.  `ranks` is 0 where only the library knows it: a split.
+  Member(const Library& library, devrt::internal::DeviceGate* device,
+         uint32_t ranks, uint32_t rank, const char* name,
+         Member* parent = nullptr);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  static Member* Of(devrt_comm comm) { return reinterpret_cast<Member*>(comm); }
+  devrt_comm handle() { return reinterpret_cast<devrt_comm>(this); }
+
+  devrt::internal::DeviceGate* device() const { return device_; }
+  int ordinal() const { return static_cast<int>(device_->ordinal); }
+  // Known once it has been ready.
+  uint32_t ranks() const { return ranks_.load(std::memory_order_relaxed); }
+  uint32_t rank() const { return rank_.load(std::memory_order_relaxed); }
+  const std::string& name() const { return name_; }
+  // `communicator "grads" (rank 0 of 2, cuda:0)`
+  std::string Describe() const;
+
+  // Where the library writes the native communicator, and what is there now:
+  // nullptr before the library has made it.
+  Comm* place() { return &native_; }
+  Comm native() const { return __atomic_load_n(&native_, __ATOMIC_ACQUIRE); }
+  // The configuration of the native communicator, which does not block.
+  Config config() const;
+
+  // Lives while the calling thread uses the native communicator.
+  class Use {
+   public:
+    explicit Use(Member* member);
+    ~Use() {
+      if (member_ != nullptr) member_->users_.fetch_sub(1);
+    }
+    Use(Use&& other) noexcept : member_(other.member_) {
+      other.member_ = nullptr;
+    }
+    Use& operator=(Use&&) = delete;
+    // False: it is being aborted, or was.
+    explicit operator bool() const { return member_ != nullptr; }
+
+   private:
+    Member* member_;
+  };
+
+  // nullptr if operations may be submitted; ABORTED after a failure,
+  // FAILED_PRECONDITION while PENDING and after the beginning of the end.
+  devrt_status CheckReady() {
+    return __builtin_expect(state_.load(std::memory_order_acquire) == kReady, 1)
+               ? nullptr
+               : WhyNotReady();
+  }
+  // As CheckReady; OK after a revoke, too.
+  devrt_status CheckParent();
+
+  // Takes the answer of a native call of this member: kInProgress makes it
+  // PENDING, another error fails it.
+  devrt_status Take(Result result, const char* symbol);
+  // As Take, of an answer that leaves the member as it was.
+  devrt_status Report(Result result, const char* symbol) const;
+
+  devrt_status Poll(uint32_t* state);
+  // Notes that the orderly end has begun: PENDING until a poll sees its end.
+  void NoteFinishing();
+  bool IsFinished() const { return state_.load() == kEnded; }
+  void NoteRevoked();
+  // Fails the member for a reason that is no error of the library.
+  void NoteFailed(const char* why) { Fail(kSuccess, "", why); }
+
+  enum class Aborting { kMine, kRuns, kDone };
+  // Keeps other threads from the native communicator and waits until none uses
+  // it, 5 s at most.  kMine: the caller aborts, and then calls EndAbort.
+  Aborting BeginAbort(const char* why);
+  void EndAbort() { abort_done_ = true; }
+  // True for a child whose native communicator the library may still make.
+  bool IsBeingMade() const;
+
+ private:
+  enum State : uint32_t { kPending, kReady, kRevoked, kFailed, kEnded };
+
+  // After the library has answered that nothing is in progress.
+  devrt_status Settle();
+  void BecomePending();
+
+  [[gnu::cold]] devrt_status WhyNotReady() const;
+  // The error of an operation that a failure keeps from being submitted.
+  devrt_status Failed() const;
+  [[gnu::cold]] void Fail(Result result, const char* symbol, std::string text);
+
+  const Library& library_;
+  devrt::internal::DeviceGate* const device_;
+  std::atomic<uint32_t> ranks_, rank_;
+  const std::string name_;
+  Member* parent_;
+  Comm native_ = nullptr;
+  std::atomic<uint32_t> state_{kPending};
+  std::atomic<int> users_{0};
+  std::atomic<bool> revoked_{false};
+  std::atomic<bool> finishing_{false};
+  std::atomic<bool> aborting_{false};
+  std::atomic<bool> abort_done_{false};
+  mutable Mutex mutex_;
+  // Why it failed; kSuccess with a text: it was aborted.
+  Result failure_ DEVRT_GUARDED_BY(mutex_) = kSuccess;
+  const char* symbol_ DEVRT_GUARDED_BY(mutex_) = "";
+  std::string text_ DEVRT_GUARDED_BY(mutex_);
+};
+
+}  // namespace devrt::collectives::nccl
+
+#endif  // DEVRT_COLLECTIVES_NCCL_MEMBER_H_

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One group of operations: everything is checked before the first native call.
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/nccl/calls.h"
+#include "collectives/nccl/checks.h"
+#include "collectives/nccl/engine.h"
+#include "collectives/nccl/errors.h"
+
+namespace devrt::collectives::nccl {
+namespace {
+
+// One submission that has operations with elements.
+struct Part {
+  Part(const devrt_submission_v0* s, Member::Use u)
+      : submission(s), use(std::move(u)) {}
+  const devrt_submission_v0* submission;
+  Member::Use use;
+  Stream stream = nullptr;
+
+  Member* member() const { return Member::Of(submission->comm); }
+};
+using Parts = absl::InlinedVector<Part, 4>;
+
+// Adds the submission, if the library has anything to do for it.
+devrt_status Check(const Library& library, const devrt_submission_v0& s,
+                   Parts* parts, int* native_calls) {
+  if (s.struct_size < sizeof s || s.comm == nullptr) {
+    return Refuse(
+        DEVRT_INVALID_ARGUMENT,
+        absl::StrCat("struct_size of the submission is ", s.struct_size,
+                     " and comm is ", s.comm == nullptr ? "NULL" : "given",
+                     ", expected ", sizeof s, " and a communicator"));
+  }
+  Member* const member = Member::Of(s.comm);
+  Member::Use use(member);
+  if (devrt_status error = member->CheckReady()) return error;
+  if (!use) {
+    return Refuse(DEVRT_ABORTED,
+                  absl::StrCat(member->Describe(), " is being aborted"));
+  }
+  const int before = *native_calls;
+  for (uint32_t i = 0; i < s.op_count; ++i) {
+    const devrt_collective_v0& op = s.ops[i];
+    if (devrt_status error = CheckOperation(library, *member, op)) return error;
+    if (op.count != 0) *native_calls += IsOneCall(library, op.op) ? 1 : 2;
+  }
+  if (*native_calls != before) parts->emplace_back(&s, std::move(use));
+  return nullptr;
+}
+
+devrt_status FindStream(Part* part) {
+  devrt::internal::DeviceGate* const device = part->member()->device();
+  return device->ops->stream_native(device->self, part->submission->stream,
+                                    &part->stream);
+}
+
+}  // namespace
+
+devrt_status Engine::submit(const devrt_submission_v0* submissions,
+                            uint32_t count) {
+  Parts parts;
+  int native_calls = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (devrt_status error =
+            Check(library_, submissions[i], &parts, &native_calls)) {
+      return error;
+    }
+  }
+  if (native_calls == 0) return nullptr;
+  for (Part& part : parts) {
+    if (devrt_status error = FindStream(&part)) return error;
+  }
+
+  DeviceScope scope;
+  Member* at = nullptr;
+  // All devices are entered before anything is enqueued, the first one last.
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    if (at != nullptr && at->device() == part->member()->device()) continue;
+    at = part->member();
+    if (devrt_status error = scope.Enter(at->device())) return error;
+  }
+  at = parts[0].member();
+  const Functions& f = library_.functions;
+  const bool is_group = native_calls > 1;
+  const char* symbol = "ncclGroupStart";
+  Result result = is_group ? f.group_start() : kSuccess;
+  if (result != kSuccess) return at->Report(result, symbol);
+
+  devrt_status error = nullptr;
+  for (const Part& part : parts) {
+    if (at->device() != part.member()->device()) {
+      error = scope.Enter(part.member()->device());
+    }
+    at = part.member();
+    for (uint32_t i = 0; error == nullptr && i < part.submission->op_count;
+         ++i) {
+      const devrt_collective_v0& op = part.submission->ops[i];
+      if (op.count == 0) continue;
+      result = Call(library_, at, op, part.stream, &symbol);
+      if (__builtin_expect(result == kSuccess, 1)) continue;
+      // A call that fails inside a group keeps the group from being enqueued.
+      error = result == kInProgress ? at->Take(result, symbol)
+                                    : at->Report(result, symbol);
+    }
+    if (error != nullptr) break;
+  }
+  if (!is_group) return error;
+  const Result end = f.group_end();
+  if (error != nullptr || end == kSuccess) return error;
+  // Which of the group's communicators is in progress or has failed, only a
+  // poll of each tells.
+  for (const Part& part : parts) {
+    const devrt_status one = part.member()->Take(end, "ncclGroupEnd");
+    if (error == nullptr) {
+      error = one;
+    } else {
+      Drop(one);
+    }
+  }
+  return error;
+}
+
+}  // namespace devrt::collectives::nccl

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine behind the communicators of a device: a table of
+// devrt_collectives.h and its first argument.
+//
+//   DEVRT_ASSIGN_OR_RETURN(const Provider provider, FindProvider(device, ""));
+//   provider.table->unique_id(provider.self, id, &size);
+//
+// Threads: any.
+
+#ifndef DEVRT_COLLECTIVES_PROVIDER_H_
+#define DEVRT_COLLECTIVES_PROVIDER_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "devrt/backends/abi/devrt_collectives.h"
+#include "devrt/runtime/device.h"
+
+namespace devrt::collectives::internal {
+
+// Valid until the end of the process.
+struct Provider {
+  void* self = nullptr;
+  const devrt_collectives_v0* table = nullptr;
+  // True if the table is an extension of the device's backend, so that layers
+  // stand in front of it.
+  bool is_of_backend = false;
+
+  bool Has(uint32_t flag) const { return (table->flags & flag) != 0; }
+};
+
+// The provider of a device: the extension of its backend if `name` is empty or
+// the backend's; else nccl for cuda and rccl for hip.
+//   INVALID_ARGUMENT  the device has no provider of that name
+//   UNIMPLEMENTED     the device has none at all
+//   otherwise         why the engine's library was not loaded
+absl::StatusOr<Provider> FindProvider(Device device, std::string_view name);
+
+}  // namespace devrt::collectives::internal
+
+#endif  // DEVRT_COLLECTIVES_PROVIDER_H_

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/recorder/ring.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/arrays/dtype.h"
+#include "devrt/collectives/operation.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::collectives::internal {
+namespace {
+
+constexpr uint64_t kBytes = kRecordsOffset + kRecords * sizeof(CallRecord);
+
+bool HasReduction(uint32_t op) {
+  return op == DEVRT_COLLECTIVE_ALL_REDUCE || op == DEVRT_COLLECTIVE_REDUCE ||
+         op == DEVRT_COLLECTIVE_REDUCE_SCATTER;
+}
+
+// The word before the root or the peer; nullptr if there is none.
+const char* RootWord(uint32_t op) {
+  switch (op) {
+    case DEVRT_COLLECTIVE_REDUCE:
+    case DEVRT_COLLECTIVE_BROADCAST:
+    case DEVRT_COLLECTIVE_GATHER:
+    case DEVRT_COLLECTIVE_SCATTER:
+      return "root ";
+    case DEVRT_COLLECTIVE_SEND:
+      return "to ";
+    case DEVRT_COLLECTIVE_RECV:
+      return "from ";
+    default:
+      return nullptr;
+  }
+}
+
+void CopyText(std::string_view text, char* to, size_t room) {
+  const size_t bytes = std::min(text.size(), room - 1);
+  std::memcpy(to, text.data(), bytes);
+  to[bytes] = '\0';
+}
+
+// Returns an errno.
+int Allocate(int fd) {
+  int error;
+  do {
+    error = posix_fallocate(fd, 0, kBytes);
+  } while (error == EINTR);
+  return error;
+}
+
+}  // namespace
+
+std::string CallText(uint32_t op, uint32_t dtype, uint64_t count,
+                     uint32_t reduction, int32_t root_or_peer) {
+  const absl::StatusOr<DType> type = DType::FromDLPack(
+      static_cast<uint8_t>(dtype >> 8), static_cast<uint8_t>(dtype & 0xff));
+  std::string text = absl::StrCat(ToString(static_cast<OpKind>(op)), "(",
+                                  type.ok() ? type->name() : "?", " x ", count);
+  if (HasReduction(op)) {
+    absl::StrAppend(&text, ", ", ToString(static_cast<Reduction>(reduction)));
+  }
+  if (const char* const word = RootWord(op)) {
+    absl::StrAppend(&text, ", ", word, root_or_peer);
+  }
+  return absl::StrCat(text, ")");
+}
+
+uint64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+absl::StatusOr<std::unique_ptr<Ring>> Ring::Make(const Identity& identity,
+                                                 std::string_view folder) {
+  int fd = -1;
+  std::string path;
+  if (!folder.empty()) {
+    path = absl::StrCat(std::string(folder), "/", absl::Hex(identity.key), ".",
+                        identity.rank, ".", getpid(), ".dvcl");
+    fd = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+              0600);
+    // All of its room now: a store into a page that the disk has no room for
+    // would be a SIGBUS.
+    const int error = fd < 0 ? errno : Allocate(fd);
+    if (error != 0) {
+      if (fd >= 0) {
+        close(fd);
+        unlink(path.c_str());
+      }
+      return absl::ErrnoToStatus(
+          error, absl::StrCat("DEVRT_COLLECTIVES_RECORD: ", path, ", of ",
+                              kBytes, " bytes, cannot be made"));
+    }
+  }
+  void* const base = mmap(
+      nullptr, kBytes, PROT_READ | PROT_WRITE,
+      fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    if (fd >= 0) {
+      close(fd);
+      unlink(path.c_str());
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for the ", kBytes, " bytes of a recorder"));
+  }
+  std::unique_ptr<Ring> ring(new Ring(static_cast<char*>(base), fd, path));
+  RingHeader* const header = ring->header();
+  header->version = kRingVersion;
+  header->pid = static_cast<uint32_t>(getpid());
+  header->key = identity.key;
+  header->id = identity.id;
+  header->rank = identity.rank;
+  header->size = identity.size;
+  CopyText(identity.label, header->label, sizeof header->label);
+  std::memcpy(header->magic, kRingMagic, sizeof kRingMagic);
+  return ring;
+}
+
+Ring::~Ring() {
+  munmap(base_, kBytes);
+  if (fd_ >= 0) close(fd_);
+}
+
+uint64_t Ring::Append(const Call& call) {
+  const uint64_t number = header()->written.load(std::memory_order_relaxed) + 1;
+  CallRecord* const record = At(number);
+  record->number = 0;
+  std::atomic_thread_fence(std::memory_order_release);
+  record->sequence = call.sequence;
+  record->submit_ns = NowNs();
+  record->end_ns = 0;
+  record->count = call.count;
+  record->stream = call.stream;
+  record->dtype = call.dtype;
+  record->root_or_peer = call.root_or_peer;
+  record->line = call.site.line >= 0 && call.site.line < 1 << 22
+                     ? static_cast<uint32_t>(call.site.line)
+                     : 0;
+  record->op = call.op;
+  record->reduction = call.reduction;
+  record->file = NameOf(call.site.file);
+  std::atomic_thread_fence(std::memory_order_release);
+  record->number = number;
+  header()->written.store(number, std::memory_order_release);
+  return number;
+}
+
+void Ring::Withdraw() {
+  const uint64_t number = header()->written.load(std::memory_order_relaxed);
+  CallRecord* const record = At(number);
+  record->number = 0;
+  std::atomic_thread_fence(std::memory_order_release);
+  record->sequence = 0;
+  header()->written.store(number - 1, std::memory_order_release);
+}
+
+void Ring::End(uint64_t number) {
+  CallRecord* const record = At(number);
+  if (record->number == number && record->end_ns == 0) {
+    record->end_ns = NowNs();
+  }
+}
+
+void Ring::Fail(std::string_view why) {
+  CopyText(why, header()->failure, sizeof header()->failure);
+  header()->failed.store(1, std::memory_order_release);
+}
+
+const CallRecord* Ring::Find(uint64_t number) const {
+  if (number == 0 || number > written()) return nullptr;
+  const CallRecord* const record = At(number);
+  return record->number == number ? record : nullptr;
+}
+
+const char* Ring::Name(uint32_t name) const {
+  if (name == 0 || name > kNamesBytes) return "";
+  return base_ + kNamesOffset + (name - 1);
+}
+
+uint32_t Ring::NameOf(const char* text) {
+  if (text == nullptr) return 0;
+  const auto [found, is_new] = names_.try_emplace(text, 0);
+  if (!is_new) return found->second;
+  const uint64_t used = header()->names_used.load(std::memory_order_relaxed);
+  const size_t bytes = std::strlen(text) + 1;
+  // The last byte stays 0, so that each name ends.
+  if (used + bytes > kNamesBytes) return 0;
+  std::memcpy(base_ + kNamesOffset + used, text, bytes);
+  header()->names_used.store(used + bytes, std::memory_order_release);
+  return found->second = static_cast<uint32_t>(used + 1);
+}
+
+}  // namespace devrt::collectives::internal

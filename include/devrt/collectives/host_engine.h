@@ -1,0 +1,1 @@
+../../../collectives/host/host_engine.h

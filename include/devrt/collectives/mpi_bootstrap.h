@@ -1,0 +1,1 @@
+../../../collectives/mpi/mpi_bootstrap.h

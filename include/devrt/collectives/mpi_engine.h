@@ -1,0 +1,1 @@
+../../../collectives/mpi/mpi_engine.h

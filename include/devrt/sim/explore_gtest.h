@@ -1,0 +1,1 @@
+../../../sim/explore_gtest.h

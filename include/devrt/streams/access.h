@@ -1,0 +1,1 @@
+../../../streams/common/access.h

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deadlocks: makes a finding of an error by which the simulator reports that
+// nothing can go on.
+
+#ifndef DEVRT_LAYERS_VALIDATE_DEADLOCKS_H_
+#define DEVRT_LAYERS_VALIDATE_DEADLOCKS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "devrt/backends/abi/devrt_layer_helper.h"
+#include "devrt/backends/abi/devrt_sim.h"
+#include "layers/validate/layer_state.h"
+
+namespace devrt::race {
+
+class Deadlocks {
+ public:
+  Deadlocks() = default;
+  explicit Deadlocks(const devrt_next_v0* next)
+      : sim_(static_cast<const devrt_sim_v1*>(
+            next->extension(next, DEVRT_SIM_EXTENSION, &self_))) {}
+
+  // `error` is that of a call.
+  void Judge(devrt_status error) const {
+    if (sim_ == nullptr) return;
+    const devrt_host_v0* const host = g_layer.host;
+    if (host->error_code(host->host, error) != DEVRT_FAILED_PRECONDITION) {
+      return;
+    }
+    uint64_t size = 0;
+    const char* const begin = host->error_text(host->host, error, &size);
+    const std::string text(begin, size);
+    if (MayReport(text) && text == Report()) {
+      g_layer.validator->AddDeadlock(text);
+    }
+  }
+
+ private:
+  // Spares other errors a call of the simulator.
+  static bool MayReport(const std::string& text) {
+    for (const char* const begin :
+         {"deadlock: ", "polls for work that cannot complete: ",
+          "the step limit was reached: "}) {
+      if (text.rfind(begin, 0) == 0) return true;
+    }
+    return false;
+  }
+
+  std::string Report() const {
+    std::string text;
+    uint64_t size = 0;
+    g_layer.host->error_destroy(
+        g_layer.host->host, sim_->deadlock_report(self_, nullptr, 0, &size));
+    text.resize(size);
+    g_layer.host->error_destroy(
+        g_layer.host->host,
+        sim_->deadlock_report(self_, &text[0], size, &size));
+    text.resize(size < text.size() ? size : text.size());
+    return text;
+  }
+
+  void* self_ = nullptr;
+  const devrt_sim_v1* sim_ = nullptr;
+};
+
+}  // namespace devrt::race
+
+#endif  // DEVRT_LAYERS_VALIDATE_DEADLOCKS_H_

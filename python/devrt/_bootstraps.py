@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ranks exchange bytes, by what a Python program has: MPI, a store, a function."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+import time
+from array import array
+from typing import Any, Callable, List, Optional, Tuple
+
+from ._core import Error, InvalidArgumentError
+
+AllGather = Callable[[bytes, float], List[bytes]]
+Connection = Tuple[int, int, AllGather]
+
+_LONGEST = 10.0**9  # seconds; a timedelta cannot be infinite
+
+# Where launchers say which rank a process is, and how many there are.
+_PLACES = [
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+]
+
+
+def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connection:
+    """Returns this rank, the number of ranks, and the function that connects them."""
+    if bootstrap == "auto":
+        return _automatic(rank, size)
+    if hasattr(bootstrap, "Get_rank") and hasattr(bootstrap, "Iallgatherv"):
+        return _over_mpi(bootstrap)
+    if hasattr(bootstrap, "set") and hasattr(bootstrap, "wait"):
+        return (*place(rank, size), _over_store(bootstrap, *place(rank, size)))
+    if callable(bootstrap):
+        return (*place(rank, size), bootstrap)
+    raise TypeError(
+        "bootstrap must be 'auto', a folder, an mpi4py communicator, a Store of "
+        f"torch.distributed or a function, not {type(bootstrap).__name__}"
+    )
+
+
+def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
+    """Returns the rank and the number of ranks, by the launcher's variables if None."""
+    if rank is not None and size is not None:
+        return rank, size
+    for of_rank, of_size in _PLACES:
+        if of_rank in os.environ and of_size in os.environ:
+            found = _number(of_rank), _number(of_size)
+            return found[0] if rank is None else rank, found[1] if size is None else size
+    raise InvalidArgumentError(
+        "rank and size are not known: pass both, or set RANK and WORLD_SIZE"
+    )
+
+
+def _number(variable: str) -> int:
+    value = os.environ[variable]
+    try:
+        return int(value)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{variable} is {value!r}, expected a number"
+        ) from None
+
+
+def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
+    """What the variables of the launcher describe."""
+    if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
+        own_rank, own_size = place(rank, size)
+        distributed = importlib.import_module("torch.distributed")
+        store = distributed.TCPStore(
+            os.environ["MASTER_ADDR"],
+            _number("MASTER_PORT"),
+            own_size,
+            # Of torchrun, whose own store is there already.
+            own_rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+        )
+        # Rank 0's store is the server of the others, which may need it longer.
+        _stores.append(store)
+        return own_rank, own_size, _over_store(store, own_rank, own_size)
+    if "OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_SIZE" in os.environ:
+        return _over_mpi(importlib.import_module("mpi4py.MPI").COMM_WORLD)
+    raise Error(
+        "no launcher was found (looked for DEVRT_BOOTSTRAP_DIR, MASTER_ADDR and "
+        "MASTER_PORT of torchrun, "
+        "OMPI_COMM_WORLD_SIZE of Open MPI, PMI_SIZE of MPICH): pass `bootstrap`, a "
+        "folder that all ranks share, say"
+    )
+
+
+def _over_mpi(comm: Any) -> Connection:
+    """By an mpi4py communicator.  A call that a rank does not make ends at its time."""
+
+    def wait(request: Any, deadline: float) -> None:
+        while not request.Test():
+            if time.monotonic() > deadline:
+                # MPI cannot take a collective back: its buffers have to stay.
+                _abandoned.append((request, list(buffers)))
+                raise TimeoutError(
+                    f"not all of {comm.Get_size()} MPI ranks came until the deadline"
+                )
+            time.sleep(0.0002)
+
+    buffers: List[Any] = []
+
+    def all_gather(mine: bytes, timeout: float) -> List[bytes]:
+        deadline = time.monotonic() + timeout
+        count = comm.Get_size()
+        sizes = array("i", [0] * count)
+        own = array("i", [len(mine)])
+        buffers[:] = [sizes, own]
+        wait(comm.Iallgather(own, sizes), deadline)
+        starts = [sum(sizes[:i]) for i in range(count)]
+        everything = bytearray(sum(sizes))
+        sent = bytearray(mine)
+        byte = importlib.import_module("mpi4py.MPI").BYTE
+        buffers[:] = [sizes, everything, sent]
+        wait(
+            comm.Iallgatherv(
+                [sent, byte], [everything, (list(sizes), starts), byte]
+            ),
+            deadline,
+        )
+        return [
+            bytes(everything[start : start + size]) for start, size in zip(starts, sizes)
+        ]
+
+    return comm.Get_rank(), comm.Get_size(), all_gather
+
+
+# Of "auto", for the rest of the process.
+_stores: List[Any] = []
+
+# Requests of MPI that never completed, with the memory that they use.
+_abandoned: List[Any] = []
+
+
+def _over_store(store: Any, rank: int, size: int) -> AllGather:
+    """By a key-value store of torch.distributed."""
+    number = store.add(f"devrt/communicators/{rank}", 1)
+    rounds = 0
+
+    def all_gather(mine: bytes, timeout: float) -> List[bytes]:
+        nonlocal rounds
+        rounds += 1
+        keys = [f"devrt/{number}/{rounds}/{i}" for i in range(size)]
+        store.set(keys[rank], mine)
+        try:
+            store.wait(keys, datetime.timedelta(seconds=min(max(timeout, 0.001), _LONGEST)))
+        except Exception as error:
+            missing = [i for i, key in enumerate(keys) if not store.check([key])]
+            if not missing:
+                raise
+            raise TimeoutError(
+                f"{size - len(missing)} of {size} ranks came to the store until the "
+                f"deadline; missing {', '.join(map(str, missing))}"
+            ) from error
+        return [bytes(store.get(key)) for key in keys]
+
+    return all_gather

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How collective operations are submitted, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import re
+import threading
+from types import TracebackType
+from typing import Any, Dict, List, Optional, Tuple, Type
+
+from . import _core
+from ._core import Error, Stream
+
+Operation = Tuple[Any, str, Any, Any, str, int, Optional[Stream], Tuple[int, int]]
+
+
+class CollectiveError(Error):
+    """A communicator has failed, or was aborted.
+
+    Attributes:
+    rank: the rank in this process.
+    sequence: the number of the collective that failed; 0: it is not known.
+    report: what was called on this rank, a line for each of the newest calls.
+    """
+
+    rank: int = -1
+    sequence: int = 0
+    report: str = ""
+
+
+class _Group(threading.local):
+    """The operations of the group that this thread has open; None: no group."""
+
+    operations: Optional[List[Operation]] = None
+
+
+_open = _Group()
+
+
+class group:
+    """Submits the operations of a with block together, at its end.
+
+    None of them waits for another one, so that one thread can act for several ranks, and
+    sends and receives may stand in any order.  After an exception in the block nothing is
+    submitted.  A group inside another one is a part of that.
+    """
+
+    def __enter__(self) -> group:
+        self._outer = _open.operations
+        if self._outer is None:
+            _open.operations = []
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        if self._outer is not None:
+            return
+        operations, _open.operations = _open.operations or [], None
+        if kind is None:
+            submit(operations)
+
+
+def submit(operations: List[Operation]) -> None:
+    try:
+        _core._submit_collectives(operations)
+    except Error as error:
+        for operation in operations:
+            raise_failure(operation[0], error)
+        raise
+
+
+def raise_failure(rank: Any, error: Error) -> None:
+    """Raises CollectiveError for `error` if the communicator has failed."""
+    if rank.state not in ("failed", "aborted"):
+        return
+    raised = CollectiveError(str(error))
+    raised.code = error.code
+    raised.rank = rank.rank
+    # The engine's number if it tells one, else that of the oldest open call.
+    text = rank.failure[1]
+    named = re.search(r"#(\d+) ", text) or re.search(r"failed at (\d+) ", text)
+    raised.sequence = int(named[1]) if named else 0
+    raised.report = "\n".join(_line(call) for call in rank.records()[-20:])
+    raise raised from error
+
+
+def _line(call: Dict[str, Any]) -> str:
+    place = f" {call['file']}:{call['line']}" if call["file"] else ""
+    state = "complete" if call["end_ns"] else "not complete"
+    return f"{call['number']} {call['text']}{place} ({state})"
+
+
+def add(operation: Operation) -> None:
+    """Submits the operation, or adds it to the group that this thread has open."""
+    if _open.operations is not None:
+        _open.operations.append(operation)
+    else:
+        submit([operation])
+
+
+CollectiveError.__module__ = group.__module__ = "devrt.collectives"

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators, for devrt.collectives, which has the public classes.
+
+#include <nanobind/stl/pair.h>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "devrt/collectives/bootstrap.h"
+#include "devrt/collectives/communicator.h"
+#include "devrt/collectives/group.h"
+#include "devrt/collectives/operation.h"
+#include "python/src/array.h"
+#include "python/src/bindings.h"
+#include "python/src/call_site.h"
+#include "python/src/device.h"
+#include "python/src/dtype.h"
+#include "python/src/stream.h"
+#include "python/src/wait.h"
+
+namespace devrt::python {
+namespace {
+
+using collectives::Bootstrap;
+using collectives::Communicator;
+using collectives::Group;
+using collectives::OpKind;
+using collectives::Reduction;
+
+absl::Time DeadlineOf(nb::handle seconds) {
+  if (seconds.is_none()) return absl::InfiniteFuture();
+  return absl::Now() + absl::Seconds(nb::cast<double>(seconds));
+}
+
+absl::Duration DurationOf(nb::handle seconds) {
+  return seconds.is_none() ? absl::InfiniteDuration()
+                           : absl::Seconds(nb::cast<double>(seconds));
+}
+
+OpKind KindOf(const std::string& name) {
+  for (uint32_t i = 0; i < DEVRT_COLLECTIVE_COUNT; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    if (name == ToString(kind)) return kind;
+  }
+  throw nb::value_error("no such collective");  // devrt.collectives names them
+}
+
+Reduction ReductionOf(const std::string& name) {
+  for (const Reduction reduction :
+       {Reduction::kSum, Reduction::kProd, Reduction::kMin, Reduction::kMax,
+        Reduction::kAvg}) {
+    if (name == ToString(reduction)) return reduction;
+  }
+  Check(absl::InvalidArgumentError("op is '" + name +
+                                   "', expected 'sum', 'prod', 'min', 'max' or "
+                                   "'avg'"));
+  return Reduction::kSum;
+}
+
+// (name, provider, init_timeout, timeout, on_failure, shared_device,
+// order_across_communicators, allow_mixed_versions)
+collectives::Options OptionsOf(nb::handle values) {
+  collectives::Options options;
+  options.name = nb::cast<std::string>(values[0]);
+  options.provider = nb::cast<std::string>(values[1]);
+  options.init_timeout = DurationOf(values[2]);
+  options.timeout = DurationOf(values[3]);
+  const auto on_failure = nb::cast<std::string>(values[4]);
+  if (on_failure == "report") {
+    options.on_failure = collectives::OnFailure::kReport;
+  } else if (on_failure == "abort") {
+    options.on_failure = collectives::OnFailure::kAbort;
+  } else if (on_failure == "terminate") {
+    options.on_failure = collectives::OnFailure::kTerminate;
+  } else {
+    Check(absl::InvalidArgumentError(
+        "on_failure is '" + on_failure +
+        "', expected 'report', 'abort' or 'terminate'"));
+  }
+  options.shared_device = nb::cast<bool>(values[5]);
+  options.order_across_communicators = nb::cast<bool>(values[6]);
+  options.allow_mixed_versions = nb::cast<bool>(values[7]);
+  return options;
+}
+
+// The function by which Python's ranks exchange bytes, and the exception that
+// the function raised.  Ends with the GIL held.
+class Exchange {
+ public:
+  explicit Exchange(nb::object all_gather)
+      : all_gather_(std::move(all_gather)) {}
+
+  absl::StatusOr<std::vector<std::string>> AllGather(const std::string& mine,
+                                                     absl::Time deadline) {
+    const nb::gil_scoped_acquire lock;
+    try {
+      const nb::bytes bytes(mine.data(), mine.size());
+      const double seconds = absl::ToDoubleSeconds(deadline - absl::Now());
+      std::vector<std::string> all;
+      for (const nb::handle part : nb::list(all_gather_(bytes, seconds))) {
+        const auto text = nb::cast<nb::bytes>(part);
+        all.emplace_back(text.c_str(), text.size());
+      }
+      return all;
+    } catch (...) {
+      raised_ = std::current_exception();
+      return absl::CancelledError("the bootstrap raised an exception");
+    }
+  }
+  void Rethrow() const {
+    if (raised_ != nullptr) std::rethrow_exception(raised_);
+  }
+
+ private:
+  nb::object all_gather_;
+  std::exception_ptr raised_;
+};
+
+std::shared_ptr<Exchange> MakeExchange(nb::object all_gather) {
+  return std::shared_ptr<Exchange>(new Exchange(std::move(all_gather)),
+                                   [](Exchange* exchange) {
+                                     const nb::gil_scoped_acquire lock;
+                                     delete exchange;
+                                   });
+}
+
+// The place of one rank.  The last user of the communicator ends it, which may
+// wait: without the GIL.
+class Rank {
+ public:
+  explicit Rank(Communicator communicator)
+      : device_(WrapDevice(communicator.device())),
+        communicator_(std::make_shared<Communicator>(std::move(communicator))) {
+    if (device_ == nullptr) ThrowPythonError();
+  }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+  ~Rank() {
+    const Unlocked unlocked;
+    communicator_.reset();
+  }
+
+  Communicator& get() const { return *communicator_; }
+  const BackendEntry& backend() const { return *device_->backend; }
+
+  // These waits go on in the background after a handler's exception.
+  void Wait(nb::object stream, nb::object seconds) {
+    std::optional<StreamRef> on;
+    if (!stream.is_none()) on = StreamOf(stream.ptr());
+    const SiteHere site;
+    RunOrThrow(backend(),
+               [communicator = communicator_, on,
+                deadline = DeadlineOf(seconds), here = CallSite(site)] {
+                 return communicator->Wait(on, deadline, here);
+               });
+  }
+  void Finish(nb::object seconds) {
+    const SiteHere site;
+    RunOrThrow(backend(),
+               [communicator = communicator_, deadline = DeadlineOf(seconds),
+                here = CallSite(site)] {
+                 return communicator->Finish(deadline, here);
+               });
+  }
+  void Barrier(nb::object seconds) {
+    const SiteHere site;
+    RunOrThrow(backend(),
+               [communicator = communicator_, deadline = DeadlineOf(seconds),
+                here = CallSite(site)] {
+                 return communicator->Barrier(deadline, here);
+               });
+  }
+  void Abort(const std::string& why) {
+    const SiteHere site;
+    Check(WithoutLock([&] { return get().Abort(why, site); }));
+  }
+  // (code, text), or None.
+  nb::object Failure() const {
+    const absl::Status status = WithoutLock([&] { return get().failure(); });
+    if (status.ok()) return nb::none();
+    return nb::make_tuple(absl::StatusCodeToString(status.code()),
+                          ToText(std::string(status.message())));
+  }
+  nb::object Split(int color, int key) {
+    const SiteHere site;
+    auto child =
+        Check(WithoutLock([&] { return get().Split(color, key, site); }));
+    if (!child.has_value()) return nb::none();
+    return nb::cast(new Rank(*std::move(child)));
+  }
+  Rank* Shrink(const std::vector<int>& gone) {
+    const SiteHere site;
+    return new Rank(
+        Check(WithoutLock([&] { return get().Shrink(gone, site); })));
+  }
+  bool Supports(const std::string& kind, nb::object dtype,
+                const std::string& op) const {
+    DType type = kFloat32;
+    if (!ParseDType(dtype.ptr(), &type)) ThrowPythonError();
+    return Check(get().Supports(KindOf(kind), type, ReductionOf(op)));
+  }
+  nb::list Records() const {
+    nb::list list;
+    for (const collectives::RecordedCall& call : get().Records()) {
+      nb::dict entry;
+      entry["number"] = call.number;
+      entry["sequence"] = call.sequence;
+      entry["text"] = ToText(call.text);
+      entry["stream"] = call.stream;
+      entry["submit_ns"] = call.submit_ns;
+      entry["end_ns"] = call.end_ns;
+      entry["file"] = ToText(call.file);
+      entry["line"] = call.line;
+      list.append(entry);
+    }
+    return list;
+  }
+
+ private:
+  DeviceObject* device_;
+  std::shared_ptr<Communicator> communicator_;
+};
+
+DeviceObject* DeviceObjectOf(nb::handle device) {
+  DeviceObject* const object = ParseDevice(device.ptr());
+  if (object == nullptr) ThrowPythonError();
+  return object;
+}
+
+// What a call of Create uses, which may go on in the background.
+struct Creation {
+  std::shared_ptr<Exchange> exchange;  // null: another bootstrap
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::optional<Communicator> made;
+};
+
+Rank* CreateRank(nb::handle device, nb::handle options,
+                 std::shared_ptr<Creation> creation) {
+  const DeviceObject* const object = DeviceObjectOf(device);
+  const SiteHere site;
+  try {
+    RunOrThrow(
+        *object->backend, [creation, on = object->device,
+                           wanted = OptionsOf(options), here = CallSite(site)] {
+          auto result =
+              Communicator::Create(on, *creation->bootstrap, wanted, here);
+          if (result.ok()) creation->made.emplace(*std::move(result));
+          return result.status();
+        });
+  } catch (...) {
+    if (creation->exchange != nullptr) creation->exchange->Rethrow();
+    throw;
+  }
+  return new Rank(*std::move(creation->made));
+}
+
+Rank* CreateOver(nb::object device, int rank, int size, nb::object all_gather,
+                 nb::object options) {
+  auto creation = std::make_shared<Creation>();
+  creation->exchange = MakeExchange(std::move(all_gather));
+  collectives::BootstrapCallbacks callbacks;
+  callbacks.rank = rank;
+  callbacks.size = size;
+  callbacks.all_gather = [exchange = creation->exchange](std::string mine,
+                                                         absl::Time deadline) {
+    return exchange->AllGather(mine, deadline);
+  };
+  creation->bootstrap = Check(collectives::FromCallbacks(std::move(callbacks)));
+  return CreateRank(device, options, std::move(creation));
+}
+
+Rank* CreateInFolder(nb::object device, const std::string& folder, int rank,
+                     int size, const std::string& job, nb::object options) {
+  auto creation = std::make_shared<Creation>();
+  creation->bootstrap = Check(WithoutLock(
+      [&] { return collectives::FromFile(folder, rank, size, job); }));
+  return CreateRank(device, options, std::move(creation));
+}
+
+nb::list CreateAll(nb::object devices, nb::object options) {
+  std::vector<Device> all;
+  for (const nb::handle device : devices) {
+    all.push_back(DeviceObjectOf(device)->device);
+  }
+  const SiteHere site;
+  const collectives::Options wanted = OptionsOf(options);
+  auto made = Check(
+      WithoutLock([&] { return Communicator::CreateAll(all, wanted, site); }));
+  nb::list ranks;
+  for (Communicator& communicator : made) {
+    ranks.append(nb::cast(new Rank(std::move(communicator))));
+  }
+  return ranks;
+}
+
+const Array* ArrayArgument(nb::handle object) {
+  if (object.is_none()) return nullptr;
+  if (!IsArray(object.ptr())) {
+    PyErr_Format(PyExc_TypeError, "expected a devrt.Array, not %s",
+                 TypeName(object.ptr()));
+    ThrowPythonError();
+  }
+  return &ArrayOf(object.ptr());
+}
+
+// The program's line, (address of the file's name, line), for SubmitAll.  The
+// name lives as long as the process.
+nb::tuple LineHere() {
+  const SiteHere site{SiteHere::Always()};
+  const CallSite here = site;
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(here.file), here.line);
+}
+
+CallSite SiteOf(nb::handle line) {
+  return {reinterpret_cast<const char*>(nb::cast<uintptr_t>(line[0])),
+          nb::cast<int>(line[1])};
+}
+
+// Each operation is (rank, kind, out, in, op, root or peer, stream, line of
+// LineHere); out, in and stream may be None.
+void SubmitAll(nb::list operations) {
+  Group group;
+  const SiteHere site;
+  const BackendEntry* backend = nullptr;
+  for (const nb::handle entry : operations) {
+    const Rank& rank = *nb::cast<const Rank*>(entry[0]);
+    backend = &rank.backend();
+    std::optional<StreamRef> stream;
+    if (!nb::handle(entry[6]).is_none()) {
+      stream = StreamOf(nb::handle(entry[6]).ptr());
+    }
+    group.Add(
+        rank.get(),
+        collectives::Operation(KindOf(nb::cast<std::string>(entry[1])),
+                               ArrayArgument(entry[2]), ArrayArgument(entry[3]),
+                               ReductionOf(nb::cast<std::string>(entry[4])),
+                               nb::cast<int>(entry[5]), SiteOf(entry[7])),
+        stream);
+  }
+  if (backend == nullptr) return;
+  Check(WithoutLock([&] { return group.Submit(site); }));
+}
+
+}  // namespace
+
+void BindCollectives(nb::module_& module) {
+  nb::class_<Rank>(module, "_Rank")
+      .def_prop_ro("rank", [](const Rank& self) { return self.get().rank(); })
+      .def_prop_ro("size", [](const Rank& self) { return self.get().size(); })
+      .def_prop_ro("id", [](const Rank& self) { return self.get().id(); })
+      .def_prop_ro(
+          "device",
+          [](const Rank& self) { return ToObject(self.get().device()); })
+      .def_prop_ro(
+          "provider",
+          [](const Rank& self) {
+            const collectives::ProviderInfo info = self.get().provider();
+            return nb::make_tuple(ToText(info.name), ToText(info.version),
+                                  ToText(info.path));
+          })
+      .def_prop_ro(
+          "state",
+          [](const Rank& self) {
+            return ToString(WithoutLock([&] { return self.get().state(); }));
+          })
+      .def_prop_ro("failure", &Rank::Failure)
+      .def("supports", &Rank::Supports, nb::arg("kind"), nb::arg("dtype"),
+           nb::arg("op"))
+      .def("wait", &Rank::Wait, nb::arg("stream").none(),
+           nb::arg("timeout").none())
+      .def("finish", &Rank::Finish, nb::arg("timeout").none())
+      .def("barrier", &Rank::Barrier, nb::arg("timeout").none())
+      .def("abort", &Rank::Abort, nb::arg("why"))
+      .def("split", &Rank::Split, nb::arg("color"), nb::arg("key"))
+      .def("shrink", &Rank::Shrink, nb::arg("gone"))
+      .def("records", &Rank::Records);
+  module.def("_create_rank", &CreateOver, nb::arg("device").none(),
+             nb::arg("rank"), nb::arg("size"), nb::arg("all_gather"),
+             nb::arg("options"));
+  module.def("_create_rank_in_folder", &CreateInFolder,
+             nb::arg("device").none(), nb::arg("folder"), nb::arg("rank"),
+             nb::arg("size"), nb::arg("job"), nb::arg("options"));
+  module.def("_create_ranks", &CreateAll, nb::arg("devices"),
+             nb::arg("options"));
+  module.def("_line_here", &LineHere);
+  module.def("_submit_collectives", &SubmitAll, nb::arg("operations"));
+}
+
+}  // namespace devrt::python

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run_limit.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace devrt::sim {
+namespace {
+
+constexpr size_t kLongestReport = 2000;
+char g_report[kLongestReport];
+std::atomic<size_t> g_size{0};  // 0: no run is limited
+
+struct sigaction g_before {};  // the handler of others
+
+// What the process would have done with a signal of somebody else.
+void HandOn(int signal, siginfo_t* info, void* context) {
+  if ((g_before.sa_flags & SA_SIGINFO) != 0) {
+    g_before.sa_sigaction(signal, info, context);
+  } else if (g_before.sa_handler == SIG_DFL) {
+    sigaction(signal, &g_before, nullptr);
+    raise(signal);  // ends the process when this handler returns
+  } else if (g_before.sa_handler != SIG_IGN) {
+    g_before.sa_handler(signal);
+  }
+}
+
+void Expire(int signal, siginfo_t* info, void* context) {
+  if (info->si_code != SI_TIMER || info->si_value.sival_ptr != g_report) {
+    HandOn(signal, info, context);
+    return;
+  }
+  const size_t size = g_size.load();
+  if (size == 0) return;
+  const ssize_t written = write(STDERR_FILENO, g_report, size);
+  static_cast<void>(written);
+  std::abort();
+}
+
+itimerspec After(std::chrono::nanoseconds time) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  itimerspec spec{};
+  spec.it_value.tv_sec = time.count() / kSecond;
+  spec.it_value.tv_nsec = time.count() % kSecond;
+  return spec;
+}
+
+}  // namespace
+
+absl::Status RunLimit::Open() {
+  struct sigaction action {};
+  action.sa_sigaction = &Expire;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGALRM;
+  event.sigev_value.sival_ptr = g_report;
+  if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) {
+    return absl::InternalError(absl::StrCat(
+        "no timer for the time limit of runs: ", std::strerror(errno)));
+  }
+  sigaction(SIGALRM, nullptr, &g_before);
+  sigaction(SIGALRM, &action, nullptr);
+  is_open_ = true;
+  return absl::OkStatus();
+}
+
+RunLimit::~RunLimit() {
+  if (!is_open_) return;
+  End();
+  timer_delete(timer_);
+  sigaction(SIGALRM, &g_before, nullptr);
+}
+
+void RunLimit::Begin(const std::string& report) {
+  const size_t size = std::min(report.size(), kLongestReport);
+  std::memcpy(g_report, report.data(), size);
+  g_size = size;
+  const itimerspec spec = After(limit_);
+  timer_settime(timer_, 0, &spec, nullptr);
+}
+
+void RunLimit::End() {
+  const itimerspec never{};
+  timer_settime(timer_, 0, &never, nullptr);
+  g_size = 0;
+}
+
+}  // namespace devrt::sim

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/runner.h"
+
+#include <atomic>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "backends/text/settings.h"
+#include "devrt/runtime/status.h"
+#include "devrt/streams/validate.h"
+#include "runtime/common/text.h"
+
+namespace devrt::sim {
+namespace {
+
+constexpr char kKeyUrl[] = "devrt/sim/failure-key";
+constexpr char kStepLimit[] = "step_limit=1000000";
+
+// ---- a body that calls exit ----
+
+// The run that is made now, for an exit in the middle of it.
+std::atomic<const std::string*> g_run_now{nullptr};
+
+void NameTheRunAtExit() {
+  const std::string* const run = g_run_now.load();
+  if (run == nullptr) return;
+  std::fprintf(stderr, "devrt: the body called exit() in the run with %s\n",
+               run->c_str());
+}
+
+class RunNow {
+ public:
+  explicit RunNow(const std::string* name) {
+    static const int registered = std::atexit(&NameTheRunAtExit);
+    static_cast<void>(registered);
+    g_run_now = name;
+  }
+  RunNow(const RunNow&) = delete;
+  RunNow& operator=(const RunNow&) = delete;
+  ~RunNow() { g_run_now = nullptr; }
+};
+
+// ---- failures ----
+
+std::string NameOfException() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "an exception";
+  int failed = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &failed), &std::free);
+  return name != nullptr ? name.get() : type->name();
+}
+
+absl::Status ExceptionError(const std::string& text) {
+  return absl::UnknownError(absl::StrCat("the body threw ", NameOfException(),
+                                         text.empty() ? "" : ": ", text));
+}
+
+// The text without its numbers, which differ between runs of one failure.
+std::string WithoutNumbers(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) {
+      out += text[i];
+      continue;
+    }
+    out += '#';
+    while (i + 1 < text.size() &&
+           std::isxdigit(static_cast<unsigned char>(text[i + 1])) != 0) {
+      ++i;
+    }
+    if (text.substr(i + 1, 1) == "x") ++i;
+  }
+  return out;
+}
+
+absl::Status FindingsError(const std::vector<validate::Finding>& findings) {
+  std::set<std::string> ids;
+  std::string text;
+  for (const validate::Finding& finding : findings) {
+    ids.insert(finding.id);
+    absl::StrAppend(&text, text.empty() ? "" : "\n", finding.text);
+  }
+  absl::Status status = absl::FailedPreconditionError(text);
+  std::string key = "race";
+  for (const std::string& id : ids) absl::StrAppend(&key, " ", id);
+  SetFailureKey(key, &status);
+  return status;
+}
+
+absl::Status CheckKeys(const std::string& config) {
+  DEVRT_RETURN_IF_ERROR(CheckMode(config, "Options::config"));
+  internal::SettingsReader reader(config, '=');
+  while (const std::optional<internal::Setting> setting = reader.Next()) {
+    if (setting->key != "seed" && setting->key != "strategy") continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Options::config has the key ", internal::Quoted(setting->key),
+        ", which changes from run to run: set Options::seed or "
+        "Options::strategies"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool HasKey(const std::string& config, std::string_view key) {
+  internal::SettingsReader reader(config, '=');
+  while (const std::optional<internal::Setting> setting = reader.Next()) {
+    if (setting->key == key) return true;
+  }
+  return false;
+}
+
+absl::Status CheckMode(const std::string& config, const char* option) {
+  internal::SettingsReader reader(config, '=');
+  while (const std::optional<internal::Setting> setting = reader.Next()) {
+    if (setting->key != "mode" || setting->value != "threaded") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(option,
+                     " has mode=threaded, in which nobody chooses the "
+                     "schedule: leave the mode out"));
+  }
+  return absl::OkStatus();
+}
+
+void SetFailureKey(std::string_view key, absl::Status* status) {
+  status->SetPayload(kKeyUrl, absl::Cord(internal::ToAbsl(key)));
+}
+
+std::string FailureKey(const absl::Status& status) {
+  if (status.ok()) return std::string();
+  if (const auto key = status.GetPayload(kKeyUrl)) return std::string(*key);
+  return absl::StrCat(static_cast<int>(status.code()), " ",
+                      WithoutNumbers(internal::ToStd(status.message())));
+}
+
+Runner::Runner(Simulator simulator, const Options* options, const Body* body)
+    : simulator_(simulator), options_(*options), body_(*body) {}
+
+Runner::~Runner() { simulator_.KeepDecisions(false).IgnoreError(); }
+
+absl::Status Runner::Open() {
+  DEVRT_RETURN_IF_ERROR(CheckKeys(options_.config));
+  config_ = options_.config;
+  if (!HasKey(config_, "step_limit")) {
+    config_ =
+        config_.empty() ? kStepLimit : absl::StrCat(kStepLimit, ",", config_);
+  }
+  return KeepDecisions(true);
+}
+
+absl::Status Runner::KeepDecisions(bool on) {
+  if (on == keeps_decisions_) return absl::OkStatus();
+  DEVRT_RETURN_IF_ERROR(simulator_.KeepDecisions(on));
+  keeps_decisions_ = on;
+  return absl::OkStatus();
+}
+
+absl::Status Runner::BeforeRun() const {
+  return options_.before_run ? options_.before_run() : absl::OkStatus();
+}
+
+absl::Status Runner::Reset(const std::string& settings) {
+  is_reset_ = false;
+  DEVRT_RETURN_IF_ERROR(internal::WithPrefix(
+      runs_ == 0
+          ? ""
+          : absl::StrCat("after ", internal::Counted(runs_, "run"), ": "),
+      simulator_.Reset(settings)));
+  is_reset_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Run> Runner::Start(std::string_view strategy, uint64_t seed) {
+  DEVRT_RETURN_IF_ERROR(BeforeRun());
+  const std::string name =
+      absl::StrCat("strategy=", internal::ToAbsl(strategy), ",seed=", seed);
+  DEVRT_RETURN_IF_ERROR(Reset(absl::StrCat(config_, ",", name)));
+  DEVRT_RETURN_IF_ERROR(KeepDecisions(false));
+  return Make(name);
+}
+
+absl::StatusOr<Run> Runner::Replay(std::string_view token) {
+  DEVRT_RETURN_IF_ERROR(BeforeRun());
+  if (!is_reset_) {
+    DEVRT_RETURN_IF_ERROR(Reset(config_));
+  }
+  DEVRT_RETURN_IF_ERROR(KeepDecisions(true));
+  DEVRT_RETURN_IF_ERROR(simulator_.Replay(token));
+  return Make(absl::StrCat("the token ", internal::ToAbsl(token)));
+}
+
+absl::StatusOr<std::string> Runner::EmptyToken() {
+  DEVRT_RETURN_IF_ERROR(BeforeRun());
+  DEVRT_RETURN_IF_ERROR(Reset(absl::StrCat(config_, ",strategy=alap")));
+  return simulator_.Token();
+}
+
+absl::StatusOr<Run> Runner::Make(const std::string& name) {
+  ++runs_;
+  DEVRT_RETURN_IF_ERROR(simulator_.EnableTimeline(true));
+  const bool has_detector = options_.race && validate::IsActive();
+  Run run;
+  {
+    const RunNow now(&name);
+    std::optional<validate::Scope> scope;
+    if (has_detector) scope.emplace();
+    run.status = CallBody(body_);
+    if (absl::IsCancelled(run.status)) return run.status;
+    if (scope.has_value()) {
+      run.findings = scope->Findings();
+      if (run.status.ok() && !run.findings.empty()) {
+        run.status = FindingsError(run.findings);
+      }
+    }
+  }
+  // A long run has no token; it is explored all the same.
+  const Quiet quiet;  // about what a token leaves to the operating system
+  absl::StatusOr<std::string> token = simulator_.Token();
+  if (token.ok()) run.token = *std::move(token);
+  DEVRT_ASSIGN_OR_RETURN(const SimulatorStats stats, simulator_.Stats());
+  run.uncontrolled = stats.uncontrolled;
+  DEVRT_ASSIGN_OR_RETURN(run.trace, simulator_.TraceHash());
+  DEVRT_ASSIGN_OR_RETURN(run.operations, simulator_.Timeline());
+  if (keeps_decisions_) {
+    DEVRT_ASSIGN_OR_RETURN(run.decisions, simulator_.Decisions());
+  }
+  return run;
+}
+
+absl::Status CallBody(const Body& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    return ExceptionError(error.what());
+  } catch (...) {
+    // The end of the thread is no exception, and must go on.
+    if (std::current_exception() == nullptr) throw;
+    return ExceptionError("");
+  }
+}
+
+}  // namespace devrt::sim

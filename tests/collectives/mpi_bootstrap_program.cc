@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bootstrap over MPI, on the ranks that mpiexec starts; more than two.
+// Exits with 1, and says why, if a check fails on any rank.
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "devrt/collectives/mpi_bootstrap.h"
+
+namespace {
+
+using devrt::collectives::Bootstrap;
+using devrt::collectives::FromMpi;
+
+bool g_failed = false;
+
+void Expect(bool holds, int rank, const char* what, const std::string& got) {
+  if (holds) return;
+  std::fprintf(stderr, "rank %d: %s; got %s\n", rank, what, got.c_str());
+  g_failed = true;
+}
+
+absl::Time In(absl::Duration time) { return absl::Now() + time; }
+
+std::string TextOf(int rank, int round) {
+  // Long ones are not sent at once: MPI keeps them until they are received.
+  return std::string(round == 1 ? 300000 : rank, static_cast<char>('a' + rank));
+}
+
+// Each rank gets what each rank gave, round for round.
+void AllCome(Bootstrap* bootstrap) {
+  const int rank = bootstrap->rank();
+  for (int round = 0; round < 3; ++round) {
+    const auto all =
+        bootstrap->AllGather(TextOf(rank, round), In(absl::Seconds(30)));
+    Expect(all.ok(), rank, "an exchange of all ranks", all.status().ToString());
+    if (!all.ok()) return;
+    Expect(static_cast<int>(all->size()) == bootstrap->size(), rank,
+           "a text of each rank", absl::StrCat(all->size()));
+    for (size_t i = 0; i < all->size(); ++i) {
+      Expect((*all)[i] == TextOf(static_cast<int>(i), round), rank,
+             "the text of each rank", (*all)[i].substr(0, 10));
+    }
+  }
+}
+
+// The last rank does not come: all others say so, and nobody waits for ever.
+void TheLastIsMissing(Bootstrap* bootstrap) {
+  const int rank = bootstrap->rank();
+  const int last = bootstrap->size() - 1;
+  if (rank == last) return;
+  const auto all = bootstrap->AllGather("here", In(absl::Milliseconds(300)));
+  const std::string text = all.status().ToString();
+  Expect(absl::IsDeadlineExceeded(all.status()), rank, "DEADLINE_EXCEEDED",
+         text);
+  Expect(absl::StrContains(text, absl::StrCat("missing ", last)), rank,
+         "the rank that did not come", text);
+  const auto again = bootstrap->AllGather("here", In(absl::Seconds(30)));
+  Expect(absl::IsFailedPrecondition(again.status()), rank,
+         "FAILED_PRECONDITION after an error", again.status().ToString());
+}
+
+// Rank 0 does not come: the others wait until the deadline, and a second.
+void TheFirstIsMissing(Bootstrap* bootstrap) {
+  const int rank = bootstrap->rank();
+  if (rank == 0) return;
+  const auto all = bootstrap->AllGather("here", In(absl::Milliseconds(100)));
+  Expect(absl::IsDeadlineExceeded(all.status()), rank, "DEADLINE_EXCEEDED",
+         all.status().ToString());
+}
+
+void Run() {
+  using Part = void (*)(Bootstrap*);
+  for (const Part part : {&AllCome, &TheLastIsMissing, &TheFirstIsMissing}) {
+    auto bootstrap = FromMpi(MPI_COMM_WORLD);
+    if (!bootstrap.ok()) {
+      Expect(false, -1, "a bootstrap", bootstrap.status().ToString());
+      return;
+    }
+    part(bootstrap->get());
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto early = FromMpi(MPI_COMM_WORLD);
+  Expect(absl::IsFailedPrecondition(early.status()), -1,
+         "FAILED_PRECONDITION before MPI_Init", early.status().ToString());
+  MPI_Init(&argc, &argv);
+  Run();
+  int mine = g_failed ? 1 : 0;
+  int any = 0;
+  MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return any;
+}

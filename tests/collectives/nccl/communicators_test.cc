@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators over the fake NCCL: what the library does for an engine whose
+// operations never end by themselves.
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "collectives/core/failure.h"
+#include "collectives/core/watch.h"
+#include "devrt/collectives/communicator.h"
+#include "devrt/collectives/group.h"
+#include "devrt/devrt.h"
+#include "tests/fakes/nccl/knobs.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using collectives::Communicator;
+using collectives::Group;
+using collectives::Options;
+using collectives::Reduction;
+using collectives::State;
+namespace ops = collectives;
+
+constexpr int kRanks = 3;
+
+class NcclCommunicators : public ::testing::Test {
+ protected:
+  NcclCommunicators() {
+    const fake_nccl_knobs none = {};
+    fake_nccl_set(&none);
+    for (int i = 0; i < kRanks; ++i) {
+      devices_.push_back(Must(GetDevice("cuda:" + std::to_string(i))));
+      // Streams of their own, which other tests do not hold.
+      streams_.push_back(Must(Stream::Create(devices_[i])));
+      EXPECT_OK(SetCurrentStream(streams_[i]));
+    }
+  }
+  ~NcclCommunicators() override {
+    for (const Device device : devices_) {
+      SetCurrentStream(DefaultStream(device)).IgnoreError();
+    }
+    const absl::Time end = absl::Now() + absl::Seconds(10);
+    while (collectives::internal::IsWatching() && absl::Now() < end) {
+      std::this_thread::yield();
+    }
+    EXPECT_FALSE(collectives::internal::IsWatching());
+  }
+
+  std::vector<Communicator> MakeRanks(const Options& options = {}) {
+    return Must(Communicator::CreateAll(devices_, options));
+  }
+  Array Ints(int rank, const std::vector<int32_t>& values) const {
+    return Must(Array::FromVector(values, devices_[rank]));
+  }
+  static std::vector<int32_t> Values(const Array& array) {
+    const Array host = Must(array.To(Place::Host()));
+    const int32_t* const data = host.data_as<int32_t>();
+    return {data, data + host.size()};
+  }
+  // All but the last rank submit, which the stream waits for.
+  std::vector<Array> SubmitWithoutLast(std::vector<Communicator>* ranks,
+                                       StreamRef first) {
+    std::vector<Array> arrays;
+    Group group;
+    for (int i = 0; i < kRanks - 1; ++i) {
+      arrays.push_back(Ints(i, {1, 2}));
+      group.Add((*ranks)[i], ops::AllReduce(arrays[i], arrays[i]),
+                i == 0 ? first : streams_[i].ref());
+    }
+    EXPECT_OK(group.Submit());
+    return arrays;
+  }
+
+  std::vector<Device> devices_;
+  std::vector<Stream> streams_;
+};
+
+TEST_F(NcclCommunicators, Compute) {
+  std::vector<Communicator> ranks = MakeRanks();
+  EXPECT_EQ(ranks[0].provider().name, "nccl");
+  EXPECT_TRUE(collectives::internal::IsWatching());
+  for (int slow = 0; slow < 2; ++slow) {
+    fake_nccl_knobs knobs = {};
+    knobs.slow = slow;  // operations are PENDING at first
+    fake_nccl_set(&knobs);
+    Group group;
+    std::vector<Array> arrays;
+    for (int i = 0; i < kRanks; ++i) {
+      arrays.push_back(Ints(i, {i, 10 * i}));
+      group.Add(ranks[i], ops::AllReduce(arrays[i], arrays[i]));
+    }
+    ASSERT_OK(group.Submit());
+    for (int i = 0; i < kRanks; ++i) {
+      EXPECT_THAT(Values(arrays[i]), ElementsAre(3, 30));
+      EXPECT_OK(ranks[i].Wait());
+      EXPECT_NE(ranks[i].Records().back().end_ns, 0u);
+    }
+  }
+  EXPECT_OK(Communicator::FinishAll(ranks, absl::Now() + absl::Seconds(20)));
+}
+
+TEST_F(NcclCommunicators, AreSplit) {
+  std::vector<Communicator> ranks = MakeRanks();
+  auto halves = Communicator::SplitAll(ranks, {0, 1, 0}, {1, 0, 0});
+  ASSERT_OK(halves.status());
+  EXPECT_EQ((*halves)[0]->rank(), 1);
+  EXPECT_EQ((*halves)[2]->rank(), 0);
+  const Array x = Ints(0, {1});
+  const Array y = Ints(2, {2});
+  Group group;
+  group.Add(*(*halves)[0], ops::AllReduce(x, x));
+  group.Add(*(*halves)[2], ops::AllReduce(y, y));
+  ASSERT_OK(group.Submit());
+  EXPECT_THAT(Values(x), ElementsAre(3));
+}
+
+// K-C10: the watch ends the operation, and with it the waits.
+TEST_F(NcclCommunicators, TimeOut) {
+  Options options;
+  options.timeout = absl::Milliseconds(200);
+  std::vector<Communicator> ranks = MakeRanks(options);
+  Stream stream = Must(Stream::Create(devices_[0]));
+  const absl::Time begin = absl::Now();
+  const std::vector<Array> arrays = SubmitWithoutLast(&ranks, stream);
+  EXPECT_THAT(ranks[0].Wait(stream),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr(" failed at 1 all_reduce(int32 x 2, "
+                                       "sum) on stream "),
+                             HasSubstr("it is not complete after 200ms"))));
+  EXPECT_LT(absl::Now() - begin, options.timeout + absl::Seconds(5));
+  EXPECT_EQ(ranks[0].state(), State::kFailed);
+  EXPECT_OK(stream.Synchronize());  // the operation was ended
+  const Array other = Ints(0, {7});
+  EXPECT_THAT(Values(other), ElementsAre(7));
+}
+
+// Without the watch, Wait finds the timeout; with kReport nothing is ended
+// until Abort does it.
+TEST_F(NcclCommunicators, TimeOutWithoutAWatch) {
+  Options options;
+  options.timeout = absl::Milliseconds(50);
+  options.watch = false;
+  options.on_failure = collectives::OnFailure::kReport;
+  std::vector<Communicator> ranks = MakeRanks(options);
+  EXPECT_FALSE(collectives::internal::IsWatching());
+  Stream stream = Must(Stream::Create(devices_[0]));
+  const std::vector<Array> arrays = SubmitWithoutLast(&ranks, stream);
+  EXPECT_THAT(ranks[0].Wait(stream),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("it is not complete after 50ms")));
+  EXPECT_EQ(ranks[0].state(), State::kFailed);
+  EXPECT_FALSE(Must(stream.Query()));
+  EXPECT_OK(ranks[0].Abort("what still runs"));
+  EXPECT_OK(stream.Synchronize());
+}
+
+// Two calls have ended, and the library names the third.
+TEST_F(NcclCommunicators, NameTheOpenCall) {
+  Options options;
+  options.timeout = absl::Milliseconds(200);
+  std::vector<Communicator> ranks = MakeRanks(options);
+  for (int call = 0; call < 2; ++call) {
+    Group group;
+    std::vector<Array> arrays;
+    for (int i = 0; i < kRanks; ++i) {
+      arrays.push_back(Ints(i, {i}));
+      group.Add(ranks[i], ops::AllReduce(arrays[i], arrays[i]));
+    }
+    ASSERT_OK(group.Submit());
+    EXPECT_THAT(Values(arrays[0]), ElementsAre(3));
+  }
+  const std::vector<Array> arrays = SubmitWithoutLast(&ranks, streams_[0]);
+  EXPECT_THAT(ranks[0].Wait(streams_[0]),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr(" failed at 3 all_reduce(int32 x 2, ")));
+}
+
+TEST_F(NcclCommunicators, FailByTheEngine) {
+  std::vector<Communicator> ranks = MakeRanks();
+  fake_nccl_knobs knobs = {};
+  knobs.async_code = 6;  // a remote error
+  fake_nccl_set(&knobs);
+  Group group;
+  std::vector<Array> arrays;
+  for (int i = 0; i < kRanks; ++i) {
+    arrays.push_back(Ints(i, {1}));
+    group.Add(ranks[i], ops::AllReduce(arrays[i], arrays[i]));
+  }
+  const absl::Status submitted = group.Submit();
+  const absl::Status status = submitted.ok() ? ranks[0].Wait() : submitted;
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(ranks[0].state(), State::kFailed);
+  EXPECT_THAT(ranks[0].AllReduce(arrays[0], arrays[0]),
+              StatusIs(absl::StatusCode::kAborted, ::testing::_));
+}
+
+// K-C11
+TEST_F(NcclCommunicators, AreAborted) {
+  std::vector<Communicator> ranks = MakeRanks();
+  Stream stream = Must(Stream::Create(devices_[0]));
+  const std::vector<Array> arrays = SubmitWithoutLast(&ranks, stream);
+  absl::Status waited;
+  std::thread waiter([&] { waited = ranks[0].Wait(stream); });
+  for (Communicator& rank : ranks) EXPECT_OK(rank.Abort("over"));
+  waiter.join();
+  EXPECT_THAT(waited, StatusIs(absl::StatusCode::kAborted, HasSubstr("over")));
+  EXPECT_OK(stream.Synchronize());
+}
+
+// K-C9
+TEST_F(NcclCommunicators, InitThatNeverEnds) {
+  fake_nccl_knobs knobs = {};
+  knobs.init_never = 1;
+  fake_nccl_set(&knobs);
+  Options options;
+  options.init_timeout = absl::Milliseconds(50);
+  EXPECT_THAT(Communicator::CreateAll(devices_, options).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
+  EXPECT_EQ(fake_nccl_live(), 0);
+}
+
+// K-C12.  The last test: the device is lost.
+TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
+  collectives::internal::SetAbortLimit(absl::Milliseconds(100));
+  std::vector<Communicator> ranks = MakeRanks();
+  fake_nccl_knobs knobs = {};
+  knobs.abort_hangs = 1;
+  fake_nccl_set(&knobs);
+  EXPECT_THAT(ranks[0].Abort("over"),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("did not return within 100ms")));
+  EXPECT_THAT(devices_[0].Health().message(),
+              HasSubstr("abort of communicator"));
+  EXPECT_OK(devices_[1].Health());
+  // The end of a communicator that was never ready, too.
+  knobs.init_never = 1;
+  fake_nccl_set(&knobs);
+  Options options;
+  options.init_timeout = absl::Milliseconds(20);
+  const absl::Span<const Device> last(&devices_[2], 1);
+  EXPECT_THAT(Communicator::CreateAll(last, options).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
+  EXPECT_THAT(devices_[2].Health().message(), HasSubstr("the end of commun"));
+  fake_nccl_let_go();
+}
+
+}  // namespace
+}  // namespace devrt::testing

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// K-C6: what is refused enqueues nothing, and leaves communicators as they are.
+#include <utility>
+#include <vector>
+
+#include "collectives/core/comm.h"
+#include "tests/collectives/collectives_fixture.h"
+
+namespace devrt::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using collectives::RawOperation;
+using collectives::State;
+namespace ops = collectives;
+
+using Refused = CommTest;
+
+TEST_F(Refused, ArgumentsOfOperations) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const Array x = Filled(0, 4, 1);
+  const Array y = Filled(0, 4, 1);
+  const Array other = Filled(1, 4, 1);
+  const Array wide = Filled(0, 4, 1, kInt64);
+  const Array host = Must(Array::Zeros({4}, kInt32, Place::Host()));
+  const Array odd = Filled(0, 5, 1);
+  const Array truth = Must(Array::Zeros({4}, kBool, dev()));
+  const Array grid = Must(Array::Zeros({2, 2}, kInt32, dev()));
+  Array moved = x;
+  const Array sink = std::move(moved);
+  const Array part = Must(odd.SliceAxis(0, {0, 4}));
+  const Array shifted = Must(odd.SliceAxis(0, {1, 5}));
+  RawOperation null_src;
+  null_src.count = 4;
+  null_src.dst = x.data();
+  RawOperation huge;
+  huge.count = UINT64_MAX / 4;
+  huge.src = huge.dst = x.data();
+  const struct {
+    Operation operation;
+    const char* text;
+  } kCases[] = {
+      {ops::AllReduce(x, other), "in is in mtia:1 and the communicator on "},
+      {ops::AllReduce(host, x), "out is in cpu"},
+      {ops::AllReduce(x, wide), "in has int64 and out int32"},
+      {ops::AllReduce(odd, x), "out has 5 elements and in 4: out needs 4"},
+      {ops::AllGather(y, x), "out needs 8"},
+      {ops::ReduceScatter(x, odd), "in has 5 elements, which 2 ranks"},
+      {ops::AllReduce(truth, truth), "bool has no sum"},
+      {ops::AllReduce(x.AsReadOnly(), y), "out is read-only"},
+      {ops::AllReduce(x, moved), "in was moved from"},
+      {ops::AllReduce(grid, grid.Transpose()), "is not C-contiguous"},
+      {ops::AllReduce(part, shifted), "in and out overlap"},
+      {ops::Broadcast(x, 2), "root 2 is no rank: there are 2"},
+      {ops::Broadcast(x, -1), "root -1 is no rank"},
+      {ops::Send(x, 5), "peer 5 is no rank"},
+      {null_src, "src is null"},
+      {huge, "fit into an address space"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_THAT(
+        ranks[0].Submit({c.operation}),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.text)));
+  }
+  EXPECT_THAT(ranks[0].AllReduce(x, x, Reduction::kSum, DefaultStream(dev(1))),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the stream is of mtia:1, not of mtia:0")));
+  EXPECT_THAT(ranks[0].Records(), IsEmpty());
+  EXPECT_EQ(ranks[0].state(), State::kReady);
+  // Nothing was enqueued: the next operation is the first.
+  Group group;
+  group.Add(ranks[0], ops::AllReduce(x, x));
+  group.Add(ranks[1], ops::AllReduce(other, other));
+  ASSERT_OK(group.Submit());
+  EXPECT_THAT(Ints(x), Each(2));
+  ASSERT_EQ(ranks[0].Records().size(), 1u);
+}
+
+TEST_F(Refused, WhatTheEngineLacks) {
+  std::vector<Communicator> ranks = MakeRanks(1);
+  const Array x = Must(Array::Zeros({4}, kComplex64, dev()));
+  EXPECT_FALSE(
+      *ranks[0].Supports(OpKind::kAllReduce, kComplex64, Reduction::kMax));
+  EXPECT_THAT(ranks[0].AllReduce(x, x, Reduction::kMax),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("all_reduce of complex64 with max does not "
+                                 "exist in mtia")));
+}
+
+TEST_F(Refused, TwoThreadsAtOnce) {
+  std::vector<Communicator> ranks = MakeRanks(1);
+  const Array x = Filled(0, 4, 1);
+  ranks[0].comm()->in_use.store(true);  // a thread that is inside of a call
+  EXPECT_THAT(ranks[0].AllReduce(x, x),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("is in use by another thread: the order would "
+                                 "differ between ranks")));
+  ranks[0].comm()->in_use.store(false);
+  EXPECT_OK(ranks[0].AllReduce(x, x));
+}
+
+// A rank whose options are wrong tells the others.
+TEST_F(Refused, OptionsOfOneRank) {
+  std::vector<absl::Status> got(2);
+  InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
+    collectives::Options options;
+    if (i == 1) options.timeout = absl::ZeroDuration();
+    got[i] = Communicator::Create(dev(i), bootstrap, options).status();
+  });
+  EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kFailedPrecondition,
+                               HasSubstr("rank 1 cannot take part")));
+  EXPECT_THAT(got[1], StatusIs(absl::StatusCode::kInvalidArgument,
+                               HasSubstr("Options::init_timeout is")));
+}
+
+// One rank that cannot end keeps the others as they are.
+TEST_F(Refused, FinishOfAllForOne) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  EXPECT_OK(Communicator::BarrierAll(ranks));
+  EXPECT_OK(ranks[1].Abort("over"));
+  EXPECT_THAT(Communicator::FinishAll(ranks),
+              StatusIs(absl::StatusCode::kAborted, ::testing::_));
+  EXPECT_FALSE(ranks[0].comm()->finishing);
+}
+
+TEST_F(Refused, MovedFrom) {
+  std::vector<Communicator> ranks = MakeRanks(1);
+  const Communicator rank = std::move(ranks[0]);
+  const Array x = Filled(0, 4, 1);
+  EXPECT_THAT(ranks[0].AllReduce(x, x),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("was moved from")));
+  Group group;
+  group.Add(ranks[0], ops::AllReduce(x, x));
+  EXPECT_THAT(group.Submit(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr("was moved from")));
+}
+
+}  // namespace
+}  // namespace devrt::testing

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The provider of NCCL on GPUs: one rank on each of the first one or two, in
+// one process.  Skipped without a GPU or without a libnccl.so.2, which
+// DEVRT_NCCL_LIBRARY can name.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "tests/collectives/nccl/nccl_values.h"
+#include "tests/hardware/cuda_test.h"
+
+namespace devrt::hardware {
+namespace {
+
+using namespace devrt::collectives;  // NOLINT: the fixture of the provider
+
+class HardwareNccl : public CudaTest,
+                     public ::testing::WithParamInterface<uint32_t> {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const auto provider =
+        collectives::internal::OpenNccl(Must(GetBackend("cuda")));
+    if (absl::IsUnavailable(provider.status())) {
+      GTEST_SKIP() << provider.status();
+    }
+    ASSERT_OK(provider);
+    if (devices.size() < GetParam()) {
+      GTEST_SKIP() << "this machine has " << devices.size() << " GPUs";
+    }
+    devrt_collectives_info_v0 info = {};
+    info.struct_size = sizeof info;
+    ASSERT_EQ(Text(Call<&devrt_collectives_v0::info>(&info)), "");
+    std::printf("NCCL %s from %s, flags %u\n", info.text, info.path,
+                provider->table->flags);
+  }
+  std::vector<Rank> Ranks() { return MakeRanks(GetParam()); }
+};
+
+TEST_P(HardwareNccl, HasTheValuesOfTheDefinitions) {
+  std::vector<Rank> ranks = Ranks();
+  Connect(&ranks);
+  CheckAllDtypes(&ranks);
+}
+
+// Work before and behind the operation on its stream, without a wait between.
+TEST_P(HardwareNccl, KeepsTheOrderOfTheStream) {
+  std::vector<Rank> ranks = Ranks();
+  Connect(&ranks);
+  constexpr uint64_t kBytes = 16 << 20;
+  std::vector<void*> outputs;
+  for (Rank& rank : ranks) {
+    const void* const src = rank.Upload(std::vector<char>(kBytes, 1));
+    outputs.push_back(rank.Allocate(kBytes));
+    ASSERT_EQ(Text(rank.Submit({Op(DEVRT_COLLECTIVE_ALL_REDUCE, src,
+                                   outputs.back(), kBytes, DEVRT_UINT8)})),
+              "");
+  }
+  for (Rank& rank : ranks) ASSERT_EQ(Text(WaitReady(rank.comm)), "");
+  const auto sum = static_cast<char>(ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_EQ(ranks[i].Download(outputs[i], kBytes),
+              std::vector<char>(kBytes, sum));
+  }
+}
+
+TEST_P(HardwareNccl, RestoresTheContext) {
+  for (const bool has_context : {false, true}) {
+    DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(nullptr));
+    if (has_context) NewContext(0);  // and makes it current
+    const CUcontext before = CurrentContext();
+    {
+      std::vector<Rank> ranks = Ranks();
+      Connect(&ranks);
+      EXPECT_EQ(CurrentContext(), before) << "comm_begin, comm_poll";
+      CheckOp<float>(&ranks, DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_FLOAT32, 0);
+      EXPECT_EQ(CurrentContext(), before) << "submit";
+      EXPECT_NE(Text(ranks[0].Submit({Op(99, nullptr, nullptr, 1, 0)})), "");
+      EXPECT_EQ(CurrentContext(), before) << "a submit that is refused";
+      for (Rank& rank : ranks) ASSERT_EQ(Text(rank.Finish()), "");
+      for (Rank& rank : ranks) ASSERT_EQ(Text(WaitReady(rank.comm)), "");
+      EXPECT_EQ(CurrentContext(), before) << "comm_finish";
+    }
+    EXPECT_EQ(CurrentContext(), before) << "comm_destroy";
+  }
+  DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(nullptr));
+}
+
+// A rank whose peers do not come, where there are any.
+TEST_P(HardwareNccl, AbortEndsAWait) {
+  std::vector<Rank> ranks = Ranks();
+  Connect(&ranks);
+  const void* const src = ranks[0].Upload(std::vector<char>(64, 1));
+  ASSERT_EQ(Text(ranks[0].Submit({Op(DEVRT_COLLECTIVE_ALL_REDUCE, src,
+                                     ranks[0].Allocate(64), 64, DEVRT_UINT8)})),
+            "");
+  std::atomic<bool> waits{false};
+  std::thread waiter([&] {
+    waits = true;
+    EXPECT_EQ(Text(ranks[0].Synchronize()), "");
+  });
+  while (!waits) std::this_thread::yield();
+  for (Rank& rank : ranks) EXPECT_EQ(Text(rank.Abort()), "");
+  waiter.join();
+  for (Rank& rank : ranks) ASSERT_EQ(Text(rank.Destroy()), "");
+  // Another communicator of the devices works.
+  Connect(&ranks);
+  CheckOp<float>(&ranks, DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_FLOAT32, 0);
+}
+
+TEST_P(HardwareNccl, SplitsIntoReadyChildren) {
+  if (!Has(DEVRT_COLLECTIVES_SPLIT)) GTEST_SKIP() << "no ncclCommSplit";
+  std::vector<Rank> ranks = Ranks();
+  Connect(&ranks);
+  const devrt_comm_options_v0 options = Named("child");
+  std::vector<devrt_comm> children(ranks.size(), nullptr);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    ASSERT_EQ(
+        Text(Call<&devrt_collectives_v0::comm_split>(
+            ranks[i].comm, 0, static_cast<int32_t>(i), &options, &children[i])),
+        "");
+  }
+  for (Rank& rank : ranks) EXPECT_EQ(Text(WaitReady(rank.comm)), "");
+  for (devrt_comm child : children) ASSERT_EQ(Text(WaitReady(child)), "");
+  std::vector<devrt_comm> parents;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    parents.push_back(std::exchange(ranks[i].comm, children[i]));
+  }
+  CheckOp<float>(&ranks, DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_FLOAT32, 0);
+  for (Rank& rank : ranks) EXPECT_EQ(Text(rank.Destroy()), "");
+  for (size_t i = 0; i < ranks.size(); ++i) ranks[i].comm = parents[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HardwareNccl, ::testing::Values(1u, 2u),
+                         [](const ::testing::TestParamInfo<uint32_t>& param) {
+                           return "of_" + std::to_string(param.param);
+                         });
+
+}  // namespace
+}  // namespace devrt::hardware

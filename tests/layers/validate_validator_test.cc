@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Validator without a backend: events that other processes share, which the
+// simulator does not have.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "layers/validate/validator.h"
+
+namespace devrt::race {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr uint64_t kSize = 64;
+
+template <typename Handle>
+Handle HandleOf(uintptr_t number) {
+  return reinterpret_cast<Handle>(number);
+}
+
+struct Processes {
+  std::vector<std::string> texts;
+  Findings findings{[this](const std::string& text) { texts.push_back(text); }};
+  Validator validator{&findings, false, {}};
+  DeviceKey device = validator.AddBackend("fake", false);
+  devrt_stream a = NewStream(16), b = NewStream(32);
+  devrt_event exported = NewEvent(48, true), opened = NewEvent(64, true);
+  char block[kSize] = {};
+
+  devrt_stream NewStream(uintptr_t number) {
+    const auto stream = HandleOf<devrt_stream>(number);
+    validator.AddStream(device, stream, StreamKind::kNonBlocking,
+                        HandleOf<void*>(number), false);
+    return stream;
+  }
+  devrt_event NewEvent(uintptr_t number, bool shared) {
+    const auto event = HandleOf<devrt_event>(number);
+    validator.AddEvent(device, event, shared);
+    return event;
+  }
+  void Use(devrt_stream stream, Mode mode) {
+    Caller caller;
+    caller.name = "work";
+    validator.Enqueue(caller, stream,
+                      {{reinterpret_cast<uint64_t>(block), kSize, mode}});
+  }
+  void Record(devrt_stream stream, devrt_event event) {
+    validator.Record({}, stream, event);
+  }
+};
+
+TEST(ValidateSharedEvents, AnotherProcessMayHaveWaitedForARecordHere) {
+  Processes p;
+  p.Use(p.a, Mode::kWrite);
+  p.Record(p.a, p.exported);
+  p.validator.Wait({}, p.b, p.opened);
+  p.Use(p.b, Mode::kRead);
+  EXPECT_THAT(p.texts, IsEmpty());
+}
+
+TEST(ValidateSharedEvents, AnotherProcessKnowsNoWorkAfterTheRecord) {
+  Processes p;
+  p.Record(p.a, p.exported);
+  p.Use(p.a, Mode::kWrite);
+  p.validator.Wait({}, p.b, p.opened);
+  p.Use(p.b, Mode::kRead);
+  ASSERT_THAT(p.texts, SizeIs(1));
+  EXPECT_THAT(p.texts[0], HasSubstr("[read-after-write]"));
+  EXPECT_THAT(p.texts[0], Not(HasSubstr("never recorded")));
+}
+
+TEST(ValidateSharedEvents, TheHostMayWaitForThem) {
+  Processes p;
+  p.Use(p.a, Mode::kWrite);
+  p.Record(p.a, p.exported);
+  p.validator.EndHostWait(p.validator.MarkOfEvent(p.opened));
+  p.Use(p.b, Mode::kWrite);
+  EXPECT_THAT(p.texts, IsEmpty());
+}
+
+TEST(ValidateSharedEvents, AnEventOfThisProcessAloneOrdersAsBefore) {
+  Processes p;
+  const devrt_event own = p.NewEvent(80, false);
+  p.Use(p.a, Mode::kWrite);
+  p.Record(p.a, p.exported);
+  p.Record(p.b, own);
+  const devrt_stream c = p.NewStream(96);
+  p.validator.Wait({}, c, own);
+  p.Use(c, Mode::kRead);
+  EXPECT_THAT(p.texts, SizeIs(1));
+}
+
+TEST(ValidateOperationNames, AnOldUseKeepsItsNameOfTheSimulator) {
+  Processes p;
+  const devrt_stream c = p.NewStream(96);
+  char other[kSize] = {};
+  Caller caller;
+  const auto write = [&](devrt_stream stream, const char* at, uint64_t index) {
+    caller.op = {OpId::Kind::kOwn, 0, index};
+    p.validator.Enqueue(
+        caller, stream,
+        {{reinterpret_cast<uint64_t>(at), kSize, Mode::kWrite}});
+  };
+  constexpr uint64_t kMany = 40000;
+  write(p.a, p.block, 0);
+  for (uint64_t i = 1; i < kMany; ++i) write(c, other, i);
+  write(p.b, p.block, kMany);
+  ASSERT_THAT(p.findings.made(), SizeIs(1));
+  EXPECT_EQ(p.findings.made().begin()->second.hold, "0.0");
+  EXPECT_EQ(p.findings.made().begin()->second.until, "0.40000");
+}
+
+// The stream `number`, which another library has made.
+void Adopt(Processes* p, uintptr_t number) {
+  p->validator.AddStream(p->device, HandleOf<devrt_stream>(number),
+                         StreamKind::kNonBlocking, HandleOf<void*>(number),
+                         true);
+}
+
+TEST(ValidateAdoptedStreams, TheFirstPairThatIsLeftOutIsLogged) {
+  Processes p;
+  Adopt(&p, 96);
+  p.Use(p.a, Mode::kWrite);
+  p.Use(p.b, Mode::kWrite);
+  p.Use(p.a, Mode::kWrite);
+  EXPECT_THAT(p.findings.made(), IsEmpty());
+  ASSERT_THAT(p.texts, SizeIs(1));
+  EXPECT_THAT(p.texts[0], HasSubstr("DEVRT_RACE_FOREIGN"));
+  EXPECT_THAT(p.findings.Summary(), HasSubstr("2 unordered pairs left out"));
+}
+
+TEST(ValidateAdoptedStreams, TheStreamsOfASimulatorAreJudgedAllTheSame) {
+  Processes p;
+  Adopt(&p, 96);
+  p.device = p.validator.AddBackend("simulator", true);
+  const devrt_stream a = p.NewStream(112);
+  const devrt_stream b = p.NewStream(128);
+  p.Use(a, Mode::kWrite);
+  p.Use(b, Mode::kWrite);
+  EXPECT_THAT(p.findings.made(), SizeIs(1));
+  void* const block = HandleOf<void*>(1 << 20);
+  p.validator.Allocate({}, p.device, block, kSize, MemoryKind::kDevice);
+  for (const devrt_stream stream : {a, b}) {
+    p.validator.Enqueue({}, stream, {{1 << 20, kSize, Mode::kRead}});
+    p.validator.Enqueue({}, stream, {{1 << 20, kSize, Mode::kWrite}});
+  }
+  EXPECT_GT(p.findings.made().size(), 1U);
+}
+
+TEST(ValidateLeaks, EachDeviceHasFindingsOfItsOwn) {
+  Processes p;
+  Caller caller;
+  caller.file = "a.cc";
+  caller.line = 1;
+  int events[3];
+  p.validator.NoteMade(caller, p.device, &events[0], "event");
+  p.validator.NoteMade(caller, p.device, &events[1], "event");
+  p.validator.NoteMade(caller, p.device + 1, &events[2], "event");
+  p.validator.AddLeaks();
+  ASSERT_THAT(p.texts, SizeIs(2));
+  EXPECT_THAT(p.texts[0], HasSubstr("2 events of fake:0 are alive"));
+  EXPECT_THAT(p.texts[1], HasSubstr("1 event of fake:1 is alive"));
+}
+
+}  // namespace
+}  // namespace devrt::race

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""devrt.collectives, on the two devices of mtia."""
+
+import os
+import queue
+import subprocess
+import threading
+
+import pytest
+
+import devrt
+from devrt import _bootstraps, collectives
+
+
+@pytest.fixture
+def ranks(two):
+    made = collectives.init_all(two)
+    yield made
+    for rank in made:
+        rank.abort("the test is over")
+
+
+def full(rank, value, count=4, dtype="float32"):
+    return devrt.full(count, value, dtype=dtype, device=rank.device)
+
+
+def test_says_what_it_is(ranks, two):
+    assert [(rank.rank, rank.size, rank.device) for rank in ranks] == [
+        (0, 2, two[0]), (1, 2, two[1])]
+    assert ranks[0].id == ranks[1].id
+    assert ranks[0].provider[0] == "mtia"
+    assert ranks[0].state == "ready"
+    assert ranks[0].failure is None
+    assert ranks[0].supports("all_reduce", "float32", "avg")
+    assert "rank 1 of 2 on mtia:1, ready" in repr(ranks[1])
+
+
+@pytest.mark.parametrize("op, expected", [
+    ("sum", 8), ("prod", 15), ("min", 3), ("max", 5), ("avg", 4)])
+def test_all_reduce_in_place(ranks, op, expected):
+    values = [full(ranks[0], 3), full(ranks[1], 5)]
+    with collectives.group():
+        for rank, x in zip(ranks, values):
+            assert rank.all_reduce(x, op=op) is x
+    assert [x.tolist() for x in values] == [[expected] * 4] * 2
+
+
+def test_every_operation(ranks):
+    x = [devrt.arange(4, dtype="int32", device=rank.device) + 10 * rank.rank
+         for rank in ranks]
+    with collectives.group():
+        gathered = [rank.all_gather(a) for rank, a in zip(ranks, x)]
+    assert [a.tolist() for a in gathered] == [[0, 1, 2, 3, 10, 11, 12, 13]] * 2
+    with collectives.group():
+        parts = [rank.reduce_scatter(a) for rank, a in zip(ranks, x)]
+    assert [a.tolist() for a in parts] == [[10, 12], [14, 16]]
+    with collectives.group():
+        swapped = [rank.all_to_all(a) for rank, a in zip(ranks, x)]
+    assert [a.tolist() for a in swapped] == [[0, 1, 10, 11], [2, 3, 12, 13]]
+    with collectives.group():
+        for rank, a in zip(ranks, parts):
+            rank.broadcast(a, 1)
+    assert [a.tolist() for a in parts] == [[14, 16]] * 2
+    with collectives.group():
+        collected = [rank.gather(a, 1) for rank, a in zip(ranks, x)]
+    assert collected[0] is x[0]
+    assert collected[1].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+    with collectives.group():
+        ranks[0].scatter(None, 1, parts[0])
+        ranks[1].scatter(x[1], 1, parts[1])
+    assert [a.tolist() for a in parts] == [[10, 11], [12, 13]]
+    with collectives.group():
+        for rank, a in zip(ranks, x):
+            rank.reduce(a, 0, op="max")
+    assert x[0].tolist() == [10, 11, 12, 13]
+    assert x[1].tolist() == [10, 11, 12, 13]  # as it was
+
+
+def test_send_and_recv_in_a_group(ranks):
+    a, b = full(ranks[0], 7), full(ranks[1], 0)
+    with ranks[0].group():
+        with collectives.group():  # a part of the outer one
+            assert ranks[1].recv(b, 0) is b
+        ranks[0].send(a, 1)
+    assert b.tolist() == [7] * 4
+
+
+def test_a_group_with_an_exception_does_nothing(ranks):
+    x = full(ranks[0], 3)
+    with pytest.raises(KeyError):
+        with collectives.group():
+            ranks[0].all_reduce(x)
+            raise KeyError("no")
+    assert ranks[0].records() == []
+    assert x.tolist() == [3] * 4
+
+
+def test_records_say_what_was_called(ranks):
+    with collectives.group():
+        for rank in ranks:
+            rank.all_reduce(full(rank, 1))
+    devrt.synchronize(ranks[0].device)
+    (call,) = ranks[0].records()
+    assert (call["number"], call["sequence"]) == (1, 1)
+    assert call["text"].startswith("all_reduce(float32 x 4")
+    assert call["submit_ns"] > 0
+
+
+def test_bad_arguments(ranks, two):
+    x = full(ranks[0], 1)
+    with pytest.raises(devrt.InvalidArgumentError, match="op is 'mean'"):
+        ranks[0].all_reduce(x, op="mean")
+    with pytest.raises(TypeError, match="expected a devrt.Array, not list"):
+        ranks[0].broadcast([1], 0)
+    with pytest.raises(devrt.InvalidArgumentError, match="mtia:1"):
+        ranks[0].all_reduce(full(ranks[1], 1))
+    with pytest.raises(devrt.InvalidArgumentError, match="multiple"):
+        ranks[0].reduce_scatter(full(ranks[0], 1, count=3))
+    with pytest.raises(devrt.InvalidArgumentError, match="on_failure"):
+        collectives.init_all(two, on_failure="cry")
+    with pytest.raises(TypeError, match="bootstrap must be"):
+        collectives.init(bootstrap=3)
+    with pytest.raises(devrt.InvalidArgumentError, match="RANK and WORLD_SIZE"):
+        collectives.init(bootstrap="/tmp/folder")
+    assert ranks[0].state == "ready"
+
+
+def test_auto_says_what_it_looked_for(monkeypatch):
+    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(devrt.Error, match="MASTER_ADDR"):
+        collectives.init()
+
+
+def test_one_thread_ends_all_ranks(two):
+    ranks = collectives.init_all(two)
+    alone = collectives.split_all(ranks, [0, -1])
+    assert alone[1] is None
+    assert (alone[0].rank, alone[0].size) == (0, 1)
+    alone[0].finish(timeout=30)
+    (rest,) = collectives.shrink_all(ranks[:1], [1])
+    assert rest.size == 1
+    rest.finish(timeout=30)
+    ranks = collectives.init_all(two)
+    collectives.finish_all(ranks, timeout=30)
+    assert [rank.state for rank in ranks] == ["finished"] * 2
+
+
+def test_operations_that_differ_fail_both_ranks(ranks):
+    values = [full(ranks[0], 3), full(ranks[1], 5, count=8)]
+    with pytest.raises(collectives.CollectiveError) as raised:
+        with collectives.group():
+            for rank, x in zip(ranks, values):
+                rank.all_reduce(x)
+        ranks[0].wait()
+    error = raised.value
+    assert error.rank == 0
+    assert error.sequence == 1
+    assert "all_reduce(float32 x 4" in error.report
+    assert "x 8" in str(error)
+    assert isinstance(error, devrt.Error)
+    assert [rank.state for rank in ranks] == ["failed", "failed"]
+    assert ranks[1].failure[0] == "INVALID_ARGUMENT"
+    with pytest.raises(collectives.CollectiveError):
+        ranks[1].all_reduce(values[1])
+
+
+def test_the_report_finds_the_guilty_line(run_program, tmp_path):
+    tool = os.environ.get("DEVRT_TOOL")
+    if not tool:
+        pytest.skip("the command is not built")
+    done = run_program("""
+        import devrt
+        from devrt import collectives
+        ranks = collectives.init_all(devrt.devices("mtia"), timeout=1.0, name="grads")
+        x = [devrt.ones(8, device=rank.device) for rank in ranks]
+        for step in range(2):
+            with collectives.group():
+                for rank, a in zip(ranks, x):
+                    if step == 1 and rank.rank == 3:
+                        rank.all_gather(a)          # the guilty line
+                    else:
+                        rank.all_reduce(a)
+        try:
+            ranks[0].wait()
+        except collectives.CollectiveError as error:
+            print(error.rank, error.sequence)
+        """, env={"DEVRT_MTIA": "devices=8,collective_mismatch=hang",
+                  "DEVRT_COLLECTIVES_RECORD": str(tmp_path), "DEVRT_LOG": "off"})
+    assert done.stdout.split() == ["0", "2"], done.stderr
+    report = subprocess.run([tool, "collectives", "report", tmp_path],
+                            capture_output=True, text=True, timeout=60)
+    assert report.returncode == 0, report.stderr
+    assert "grads" in report.stdout
+    lines = report.stdout.splitlines()
+    assert lines[0].endswith("they differ at 2")
+    assert lines[1].split() == ["rank", "3", "is", "at", "2", "all_gather(float64",
+                                "x", "8)", "<string>:10"]
+    assert "ranks 0-2, 4-7 are at 2 all_reduce" in lines[2]
+    assert lines[2].endswith("<string>:12")
+
+
+def test_the_library_of_nccls_package_is_named(run_program, tmp_path):
+    folder = tmp_path / "nvidia" / "nccl" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "libnccl.so.2").write_bytes(b"")
+    source = """
+        import os, sys
+        sys.path.insert(0, sys.argv[1])
+        import devrt
+        from devrt import collectives
+        collectives.init_all(devrt.devices("mtia"))[0].abort()
+        print(os.environ["DEVRT_NCCL_LIBRARY"])
+        """
+    done = run_program(source, str(tmp_path))
+    assert done.stdout.strip() == str(folder / "libnccl.so.2"), done.stderr
+    kept = run_program(source, str(tmp_path), env={"DEVRT_NCCL_LIBRARY": "/mine"})
+    assert kept.stdout.strip() == "/mine", kept.stderr
+
+
+def exchanges(count):
+    """An all_gather function for each rank, in one process."""
+    rounds, lock = {}, threading.Condition()
+
+    def make(rank):
+        number = 0
+
+        def all_gather(mine, timeout):
+            nonlocal number
+            number += 1
+            with lock:
+                parts = rounds.setdefault(number, {})
+                parts[rank] = mine
+                lock.notify_all()
+                if not lock.wait_for(lambda: len(parts) == count, timeout):
+                    raise TimeoutError("not all came")
+                return [parts[i] for i in range(count)]
+
+        return all_gather
+
+    return [make(i) for i in range(count)]
+
+
+def in_threads(functions):
+    """Runs the functions at the same time; returns what each returned or raised."""
+    results = queue.Queue()
+
+    def run(i, function):
+        try:
+            results.put((i, function()))
+        except Exception as error:
+            results.put((i, error))
+
+    threads = [threading.Thread(target=run, args=pair)
+               for pair in enumerate(functions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [result for _, result in sorted(
+        (results.get() for _ in functions), key=lambda pair: pair[0])]
+
+
+def test_a_thread_for_each_rank(two):
+    meeting = exchanges(2)
+
+    def run(rank):
+        def body():
+            comm = collectives.init(two[rank], meeting[rank], rank=rank, size=2)
+            total = comm.all_reduce(full(comm, rank + 1)).tolist()
+            comm.barrier(timeout=30)
+            half = comm.split(rank, 0)
+            alone = half.all_reduce(full(half, 9)).tolist()
+            half.finish(timeout=30)
+            comm.finish(timeout=30)
+            return total, alone, comm.state
+        return body
+
+    assert in_threads([run(0), run(1)]) == [([3] * 4, [9] * 4, "finished")] * 2
+
+
+def test_an_exception_of_the_bootstrap_is_raised(two):
+    def refuse(mine, timeout):
+        raise LookupError("no network")
+
+    with pytest.raises(LookupError, match="no network"):
+        collectives.init(two[0], refuse, rank=0, size=2)
+
+
+def test_a_folder(two, tmp_path):
+    tmp_path.chmod(0o700)
+
+    def run(rank):
+        def body():
+            comm = collectives.init(two[rank], tmp_path / "job", rank=rank, size=2)
+            total = comm.all_reduce(full(comm, rank + 1)).tolist()
+            comm.finish(timeout=30)
+            return total
+        return body
+
+    assert in_threads([run(0), run(1)]) == [[3] * 4] * 2
+
+
+class Store:
+    """As torch.distributed.Store, for one process."""
+
+    def __init__(self):
+        self.values, self.lock = {}, threading.Condition()
+
+    def add(self, key, amount):
+        with self.lock:
+            self.values[key] = self.values.get(key, 0) + amount
+            return self.values[key]
+
+    def set(self, key, value):
+        with self.lock:
+            self.values[key] = value
+            self.lock.notify_all()
+
+    def get(self, key):
+        return self.values[key]
+
+    def check(self, keys):
+        return all(key in self.values for key in keys)
+
+    def wait(self, keys, timeout):
+        with self.lock:
+            if not self.lock.wait_for(lambda: self.check(keys),
+                                      timeout.total_seconds()):
+                raise RuntimeError("timed out")
+
+
+def test_a_store_of_torch():
+    store = Store()
+
+    def run(rank):
+        def body():
+            own, size, all_gather = _bootstraps.connect(store, rank, 2)
+            return [all_gather(b"%d%d" % (own, i), 30) for i in range(2)]
+        return body
+
+    assert in_threads([run(0), run(1)]) == [
+        [[b"00", b"10"], [b"01", b"11"]]] * 2
+    _, _, all_gather = _bootstraps.connect(Store(), 0, 2)
+    with pytest.raises(TimeoutError, match="1 of 2 ranks came.*missing 1"):
+        all_gather(b"here", 0.01)
+    _, _, all_gather = _bootstraps.connect(Store(), 0, 1)
+    assert all_gather(b"alone", float("inf")) == [b"alone"]

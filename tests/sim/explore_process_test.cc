@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Explore of devrt/sim/explore.h: what a process can do only once.
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "devrt/sim/explore.h"
+#include "tests/sim/bodies.h"
+#include "tests/support/subprocess.h"
+
+namespace devrt::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Verdict = sim::Result::Verdict;
+
+sim::Options Seeded() {
+  sim::Options options;
+  options.seed = 1;
+  return options;
+}
+
+TEST(ExploreProcess, AnExitInTheBodyNamesTheRun) {
+  const ProcessResult result =
+      RunInChild([] { sim::Explore(Seeded(), [] { std::exit(0); }); });
+  EXPECT_THAT(result.output, HasSubstr("the body called exit() in the run with "
+                                       "strategy=alap,seed=1"));
+}
+
+TEST(ExploreProcess, SeedsComeFromTheEnvironment) {
+  InChild([] {
+    setenv("DEVRT_SIM_SEED", "12", 1);
+    EXPECT_EQ(sim::Explore({}, [] {}).seed, 12u);
+    setenv("DEVRT_SIM_SEED", "12a", 1);
+    EXPECT_STATUS(sim::Explore({}, [] {}).status, kInvalidArgument,
+                  "DEVRT_SIM_SEED is \"12a\"");
+  });
+}
+
+TEST(ExploreProcess, ATokenOfTheEnvironmentIsTheOnlyRun) {
+  InChild([] {
+    sim::Options options = Seeded();
+    options.strategies = {"random"};
+    int runs = 0;
+    const auto body = [&] {
+      ++runs;
+      return TwoUpdates(false);
+    };
+    const sim::Result result = sim::Explore(options, body);
+    ASSERT_EQ(result.verdict, Verdict::kFailed);
+    setenv("DEVRT_SIM_REPLAY", result.token().c_str(), 1);
+    runs = 0;
+    EXPECT_EQ(sim::Explore(options, body).verdict, Verdict::kFailed);
+    EXPECT_EQ(runs, 1);
+  });
+}
+
+TEST(ExploreProcess, FindingsOfTheDetectorFailTheRun) {
+  InChild([] {
+    setenv("DEVRT_LOG", "off", 1);
+    EXPECT_OK(validate::Enable());
+    const auto body = [] {
+      const Scene scene;
+      scene.Update(0, 1, 0, "first");
+      scene.Update(1, 1, 0, "second");
+      scene.Value();  // which is right in every schedule
+    };
+    const sim::Result result = sim::Explore(Seeded(), body);
+    EXPECT_EQ(result.verdict, Verdict::kFailed);
+    EXPECT_STATUS(result.status, kFailedPrecondition, "race-");
+    EXPECT_THAT(result.note, HasSubstr(": unconfirmed in 64 directed runs"));
+    sim::Options options = Seeded();
+    options.race = false;
+    EXPECT_TRUE(sim::Explore(options, body).ok());
+  });
+}
+
+TEST(ExploreProcess, AFindingGetsARunWithAWrongValue) {
+  InChild([] {
+    setenv("DEVRT_LOG", "off", 1);
+    EXPECT_OK(validate::Enable());
+    const auto body = [] {
+      const Scene scene;
+      scene.Update(0, 2, 0, "double");
+      scene.Update(1, 1, 3, "add");
+      scene.Value();  // which the body does not compare
+    };
+    const sim::Result result = sim::Explore(Seeded(), body);
+    EXPECT_EQ(result.verdict, Verdict::kFailed);
+    EXPECT_THAT(result.note, HasSubstr(": wrong value in directed run "));
+    EXPECT_THAT(result.token(), HasSubstr(":directed:"));
+  });
+}
+
+}  // namespace
+}  // namespace devrt::testing
