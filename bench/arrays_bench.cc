@@ -25,7 +25,7 @@ void ViewSlice(benchmark::State& state) {
     benchmark::DoNotOptimize(view);
   }
 }
-BENCHMARK(ViewSlice);
+BENCHMARK(ViewSlice)->Apply(bench::Counted);
 
 void ViewIndex(benchmark::State& state) {
   const Array x = Matrix();
@@ -34,7 +34,7 @@ void ViewIndex(benchmark::State& state) {
     benchmark::DoNotOptimize(view);
   }
 }
-BENCHMARK(ViewIndex);
+BENCHMARK(ViewIndex)->Apply(bench::Counted);
 
 void ViewTranspose(benchmark::State& state) {
   const Array x = Matrix();
@@ -43,7 +43,7 @@ void ViewTranspose(benchmark::State& state) {
     benchmark::DoNotOptimize(view);
   }
 }
-BENCHMARK(ViewTranspose);
+BENCHMARK(ViewTranspose)->Apply(bench::Counted);
 
 void ViewReshape(benchmark::State& state) {
   const Array x = Matrix();
@@ -52,7 +52,7 @@ void ViewReshape(benchmark::State& state) {
     benchmark::DoNotOptimize(view);
   }
 }
-BENCHMARK(ViewReshape);
+BENCHMARK(ViewReshape)->Apply(bench::Counted);
 
 // Of columns of a matrix: its strides have to be found.
 void ViewReshapeStrided(benchmark::State& state) {
@@ -62,7 +62,7 @@ void ViewReshapeStrided(benchmark::State& state) {
     benchmark::DoNotOptimize(view);
   }
 }
-BENCHMARK(ViewReshapeStrided);
+BENCHMARK(ViewReshapeStrided)->Apply(bench::Counted);
 
 void ViewBroadcast(benchmark::State& state) {
   const Array x = Matrix();
@@ -71,7 +71,7 @@ void ViewBroadcast(benchmark::State& state) {
     benchmark::DoNotOptimize(view);
   }
 }
-BENCHMARK(ViewBroadcast);
+BENCHMARK(ViewBroadcast)->Apply(bench::Counted);
 
 void EmptyCached(benchmark::State& state) {
   const devrt::Place place = BenchDevice();
@@ -81,7 +81,7 @@ void EmptyCached(benchmark::State& state) {
     benchmark::DoNotOptimize(x);
   }
 }
-BENCHMARK(EmptyCached);
+BENCHMARK(EmptyCached)->Apply(bench::Counted);
 
 void EmptyOnTheCurrentDevice(benchmark::State& state) {
   BenchDevice();
@@ -91,7 +91,7 @@ void EmptyOnTheCurrentDevice(benchmark::State& state) {
     benchmark::DoNotOptimize(x);
   }
 }
-BENCHMARK(EmptyOnTheCurrentDevice);
+BENCHMARK(EmptyOnTheCurrentDevice)->Apply(bench::Counted);
 
 void OverMemoryOfTheHost(benchmark::State& state) {
   float values[16] = {};
@@ -102,7 +102,7 @@ void OverMemoryOfTheHost(benchmark::State& state) {
     benchmark::DoNotOptimize(x);
   }
 }
-BENCHMARK(OverMemoryOfTheHost);
+BENCHMARK(OverMemoryOfTheHost)->Apply(bench::Counted);
 
 // Of operands that the same stream used last, into memory of its own.  With a
 // simulated device the time is the device's: count the instructions of Apply.
@@ -116,6 +116,6 @@ void AddOnOneStream(benchmark::State& state) {
     benchmark::DoNotOptimize(sum);
   }
 }
-BENCHMARK(AddOnOneStream);
+BENCHMARK(AddOnOneStream)->Apply(bench::Counted);
 
 }  // namespace

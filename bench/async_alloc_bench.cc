@@ -37,7 +37,11 @@ void CachedPair(benchmark::State& state) {
   bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
   Measure(state, &memory, &pair);
 }
-BENCHMARK(CachedPair)->Arg(512)->Arg(1 << 20)->UseRealTime();
+BENCHMARK(CachedPair)
+    ->Apply(bench::Counted)
+    ->Arg(512)
+    ->Arg(1 << 20)
+    ->UseRealTime();
 
 void CachedMixed64(benchmark::State& state) {
   const devrt::Stream s =
@@ -46,7 +50,7 @@ void CachedMixed64(benchmark::State& state) {
   bench::MixedSizes mixed(&memory);
   Measure(state, &memory, &mixed);
 }
-BENCHMARK(CachedMixed64)->UseRealTime();
+BENCHMARK(CachedMixed64)->Apply(bench::Counted)->UseRealTime();
 
 // The resource of the driver's stream-ordered calls, or null with the reason.
 std::shared_ptr<devrt::MemoryResource> DriverMemory(benchmark::State& state,
@@ -66,7 +70,11 @@ void DriverPair(benchmark::State& state) {
   bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
   Measure(state, &memory, &pair);
 }
-BENCHMARK(DriverPair)->Arg(512)->Arg(1 << 20)->UseRealTime();
+BENCHMARK(DriverPair)
+    ->Apply(bench::Counted)
+    ->Arg(512)
+    ->Arg(1 << 20)
+    ->UseRealTime();
 
 void DriverMixed64(benchmark::State& state) {
   const devrt::Stream s =
@@ -77,7 +85,7 @@ void DriverMixed64(benchmark::State& state) {
   bench::MixedSizes mixed(&memory);
   Measure(state, &memory, &mixed);
 }
-BENCHMARK(DriverMixed64)->UseRealTime();
+BENCHMARK(DriverMixed64)->Apply(bench::Counted)->UseRealTime();
 
 // Each call goes to the driver, and each free waits for the stream.
 void RawPair(benchmark::State& state) {
@@ -87,6 +95,10 @@ void RawPair(benchmark::State& state) {
   bench::AllocateFree pair(&memory, static_cast<uint64_t>(state.range(0)));
   Measure(state, &memory, &pair);
 }
-BENCHMARK(RawPair)->Arg(512)->Arg(1 << 20)->UseRealTime();
+BENCHMARK(RawPair)
+    ->Apply(bench::Counted)
+    ->Arg(512)
+    ->Arg(1 << 20)
+    ->UseRealTime();
 
 }  // namespace

@@ -29,7 +29,7 @@ void DlpackRoundTrip(benchmark::State& state) {
     benchmark::DoNotOptimize(back);
   }
 }
-BENCHMARK(DlpackRoundTrip);
+BENCHMARK(DlpackRoundTrip)->Apply(bench::Counted);
 
 void DlpackRoundTripOfHostMemory(benchmark::State& state) {
   const Array x = NewArray(Place::Host());
@@ -38,7 +38,7 @@ void DlpackRoundTripOfHostMemory(benchmark::State& state) {
     benchmark::DoNotOptimize(back);
   }
 }
-BENCHMARK(DlpackRoundTripOfHostMemory);
+BENCHMARK(DlpackRoundTripOfHostMemory)->Apply(bench::Counted);
 
 // What a consumer costs: the exchange API's export and the deleter.
 void ExportNoSyncAndDelete(benchmark::State& state) {
@@ -48,7 +48,7 @@ void ExportNoSyncAndDelete(benchmark::State& state) {
     t->deleter(t);
   }
 }
-BENCHMARK(ExportNoSyncAndDelete);
+BENCHMARK(ExportNoSyncAndDelete)->Apply(bench::Counted);
 
 void BorrowNoSync(benchmark::State& state) {
   const Array x = NewArray(Place(BenchDevice()));
@@ -59,7 +59,7 @@ void BorrowNoSync(benchmark::State& state) {
     benchmark::DoNotOptimize(t);
   }
 }
-BENCHMARK(BorrowNoSync);
+BENCHMARK(BorrowNoSync)->Apply(bench::Counted);
 
 // Another library's tensor: the address is looked up, the owner kept.
 void ImportOf(benchmark::State& state, const Place& place) {
@@ -74,11 +74,11 @@ void ImportOf(benchmark::State& state, const Place& place) {
   own->deleter(own);
 }
 void DlpackImport(benchmark::State& state) { ImportOf(state, BenchDevice()); }
-BENCHMARK(DlpackImport);
+BENCHMARK(DlpackImport)->Apply(bench::Counted);
 void DlpackImportOfHostMemory(benchmark::State& state) {
   ImportOf(state, Place::Host());
 }
-BENCHMARK(DlpackImportOfHostMemory);
+BENCHMARK(DlpackImportOfHostMemory)->Apply(bench::Counted);
 
 void CaiImport(benchmark::State& state) {
   const Array x = NewArray(Place(BenchDevice()));
@@ -91,6 +91,6 @@ void CaiImport(benchmark::State& state) {
     benchmark::DoNotOptimize(y);
   }
 }
-BENCHMARK(CaiImport);
+BENCHMARK(CaiImport)->Apply(bench::Counted);
 
 }  // namespace

@@ -25,7 +25,7 @@ void DeviceGuardSame(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
 }
-BENCHMARK(DeviceGuardSame);
+BENCHMARK(DeviceGuardSame)->Apply(bench::Counted);
 
 void DeviceGuardSwitch(benchmark::State& state) {
   Check(devrt::SetCurrentDevice(Gpu(0)));
@@ -35,7 +35,7 @@ void DeviceGuardSwitch(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
 }
-BENCHMARK(DeviceGuardSwitch);
+BENCHMARK(DeviceGuardSwitch)->Apply(bench::Counted);
 
 void StreamGuardSame(benchmark::State& state) {
   Check(devrt::SetCurrentDevice(Gpu(0)));
@@ -45,7 +45,7 @@ void StreamGuardSame(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
 }
-BENCHMARK(StreamGuardSame);
+BENCHMARK(StreamGuardSame)->Apply(bench::Counted);
 
 void StreamGuardSwitch(benchmark::State& state) {
   Check(devrt::SetCurrentDevice(Gpu(0)));
@@ -55,7 +55,7 @@ void StreamGuardSwitch(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
 }
-BENCHMARK(StreamGuardSwitch);
+BENCHMARK(StreamGuardSwitch)->Apply(bench::Counted);
 
 void CurrentStream(benchmark::State& state) {
   devrt::Device gpu = Gpu(0);
@@ -64,7 +64,7 @@ void CurrentStream(benchmark::State& state) {
     benchmark::DoNotOptimize(stream);
   }
 }
-BENCHMARK(CurrentStream);
+BENCHMARK(CurrentStream)->Apply(bench::Counted);
 
 // One call through a plugin's table, and nothing else.
 void TableCall(benchmark::State& state) {
@@ -77,7 +77,7 @@ void TableCall(benchmark::State& state) {
     benchmark::DoNotOptimize(status);
   }
 }
-BENCHMARK(TableCall);
+BENCHMARK(TableCall)->Apply(bench::Counted);
 
 // Growth: the same guard with N devices (DEVRT_MTIA=devices=64).
 void DeviceGuardOfMany(benchmark::State& state) {
@@ -94,7 +94,7 @@ void DeviceGuardOfMany(benchmark::State& state) {
     if (++i == static_cast<size_t>(count)) i = 0;
   }
 }
-BENCHMARK(DeviceGuardOfMany)->Arg(1)->Arg(8)->Arg(64);
+BENCHMARK(DeviceGuardOfMany)->Apply(bench::Counted)->Arg(1)->Arg(8)->Arg(64);
 
 void CurrentStreamOfMany(benchmark::State& state) {
   const int count = static_cast<int>(state.range(0));
@@ -110,6 +110,6 @@ void CurrentStreamOfMany(benchmark::State& state) {
     if (++i == static_cast<size_t>(count)) i = 0;
   }
 }
-BENCHMARK(CurrentStreamOfMany)->Arg(1)->Arg(8)->Arg(64);
+BENCHMARK(CurrentStreamOfMany)->Apply(bench::Counted)->Arg(1)->Arg(8)->Arg(64);
 
 }  // namespace

@@ -42,7 +42,7 @@ void ChosenLayers(benchmark::State& state) {
   const auto* const record = Gpu(0).record();
   Time(state, record->ops, record->self);
 }
-BENCHMARK(ChosenLayers);
+BENCHMARK(ChosenLayers)->Apply(bench::Counted);
 
 // An operation and its share of a wait for it: what a layer does about both.
 void ChosenLayersOperation(benchmark::State& state) {
@@ -59,7 +59,11 @@ void ChosenLayersOperation(benchmark::State& state) {
   bench::Check(devrt::Free(gpu, memory));
 }
 // Operations to a wait.
-BENCHMARK(ChosenLayersOperation)->Arg(16)->Arg(512)->Arg(4096);
+BENCHMARK(ChosenLayersOperation)
+    ->Apply(bench::Counted)
+    ->Arg(16)
+    ->Arg(512)
+    ->Arg(4096);
 
 // A wait, a launch with accesses, and a record, on streams that take turns.
 void ChosenLayersStep(benchmark::State& state) {
@@ -91,7 +95,7 @@ void ChosenLayersStep(benchmark::State& state) {
   for (void* const block : blocks) bench::Check(devrt::Free(gpu, block));
 }
 // Streams.
-BENCHMARK(ChosenLayersStep)->Arg(16)->Arg(64);
+BENCHMARK(ChosenLayersStep)->Apply(bench::Counted)->Arg(16)->Arg(64);
 
 template <int kLayers>
 void PassThroughLayers(benchmark::State& state) {
@@ -111,8 +115,8 @@ void PassThroughLayers(benchmark::State& state) {
   }
   Time(state, ops, self);
 }
-BENCHMARK(PassThroughLayers<0>);
-BENCHMARK(PassThroughLayers<1>);
-BENCHMARK(PassThroughLayers<4>);
+BENCHMARK(PassThroughLayers<0>)->Apply(bench::Counted);
+BENCHMARK(PassThroughLayers<1>)->Apply(bench::Counted);
+BENCHMARK(PassThroughLayers<4>)->Apply(bench::Counted);
 
 }  // namespace

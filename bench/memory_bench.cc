@@ -27,7 +27,12 @@ void Pair(benchmark::State& state) {
   }
   bench::Check(memory.error());
 }
-BENCHMARK(Pair)->Arg(512)->Arg(300'000)->Arg(1 << 20)->Arg(4 << 20);
+BENCHMARK(Pair)
+    ->Apply(bench::Counted)
+    ->Arg(512)
+    ->Arg(300'000)
+    ->Arg(1 << 20)
+    ->Arg(4 << 20);
 
 void Mixed64(benchmark::State& state) {
   const devrt::Stream s = NewStream();
@@ -38,7 +43,7 @@ void Mixed64(benchmark::State& state) {
   }
   bench::Check(memory.error());
 }
-BENCHMARK(Mixed64);
+BENCHMARK(Mixed64)->Apply(bench::Counted);
 
 void BesideLive(benchmark::State& state) {
   const devrt::Stream s = NewStream();
@@ -53,6 +58,7 @@ void BesideLive(benchmark::State& state) {
   bench::Check(devrt::EmptyCache(s.device()));
 }
 BENCHMARK(BesideLive)
+    ->Apply(bench::Counted)
     ->ArgNames({"live", "random"})
     ->Args({1'000, 0})
     ->Args({1'000'000, 0})
@@ -72,7 +78,7 @@ void PairWithMark(benchmark::State& state) {
   }
   bench::Check(memory.error());
 }
-BENCHMARK(PairWithMark);
+BENCHMARK(PairWithMark)->Apply(bench::Counted);
 
 // There and back: two passes, each with a wait for an event.
 void BetweenStreams(benchmark::State& state) {
@@ -85,6 +91,6 @@ void BetweenStreams(benchmark::State& state) {
   bench::Check(a.Synchronize());
   bench::Check(b.Synchronize());
 }
-BENCHMARK(BetweenStreams);
+BENCHMARK(BetweenStreams)->Apply(bench::Counted);
 
 }  // namespace

@@ -21,7 +21,11 @@ void PinnedPair(benchmark::State& state) {
   }
   bench::Check(memory.error());
 }
-BENCHMARK(PinnedPair)->Arg(512)->Arg(65536)->Arg(3 << 20);
+BENCHMARK(PinnedPair)
+    ->Apply(bench::Counted)
+    ->Arg(512)
+    ->Arg(65536)
+    ->Arg(3 << 20);
 
 void PinnedMixed64(benchmark::State& state) {
   bench::PinnedMemory memory(bench::BenchDevice());
@@ -31,6 +35,6 @@ void PinnedMixed64(benchmark::State& state) {
   }
   bench::Check(memory.error());
 }
-BENCHMARK(PinnedMixed64);
+BENCHMARK(PinnedMixed64)->Apply(bench::Counted);
 
 }  // namespace

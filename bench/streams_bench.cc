@@ -24,7 +24,7 @@ void StreamCreateDestroy(benchmark::State& state) {
     benchmark::DoNotOptimize(stream);
   }
 }
-BENCHMARK(StreamCreateDestroy);
+BENCHMARK(StreamCreateDestroy)->Apply(bench::Counted);
 
 void EventCreateRecordDestroy(benchmark::State& state) {
   devrt::Device gpu = Gpu(0);
@@ -35,7 +35,7 @@ void EventCreateRecordDestroy(benchmark::State& state) {
   }
   Check(stream.Synchronize());
 }
-BENCHMARK(EventCreateRecordDestroy);
+BENCHMARK(EventCreateRecordDestroy)->Apply(bench::Counted);
 
 void StreamQueryIdle(benchmark::State& state) {
   devrt::Stream stream = Value(devrt::Stream::Create(Gpu(0)));
@@ -44,7 +44,7 @@ void StreamQueryIdle(benchmark::State& state) {
     benchmark::DoNotOptimize(done);
   }
 }
-BENCHMARK(StreamQueryIdle);
+BENCHMARK(StreamQueryIdle)->Apply(bench::Counted);
 
 void StreamWaitsForStream(benchmark::State& state) {
   devrt::Stream a = Value(devrt::Stream::Create(Gpu(0)));
@@ -55,7 +55,7 @@ void StreamWaitsForStream(benchmark::State& state) {
   }
   Check(Gpu(0).Synchronize());
 }
-BENCHMARK(StreamWaitsForStream);
+BENCHMARK(StreamWaitsForStream)->Apply(bench::Counted);
 
 void EmptyLaunch(benchmark::State& state) {
   devrt::Stream stream = Value(devrt::Stream::Create(Gpu(0)));
@@ -64,7 +64,7 @@ void EmptyLaunch(benchmark::State& state) {
   }
   Check(stream.Synchronize());
 }
-BENCHMARK(EmptyLaunch);
+BENCHMARK(EmptyLaunch)->Apply(bench::Counted);
 
 // Growth: the same calls while N streams are alive.
 void RecordAmongStreams(benchmark::State& state) {
@@ -81,7 +81,12 @@ void RecordAmongStreams(benchmark::State& state) {
   }
   Check(gpu.Synchronize());
 }
-BENCHMARK(RecordAmongStreams)->Arg(10)->Arg(100)->Arg(1000)->Arg(10000);
+BENCHMARK(RecordAmongStreams)
+    ->Apply(bench::Counted)
+    ->Arg(10)
+    ->Arg(100)
+    ->Arg(1000)
+    ->Arg(10000);
 
 void CreateAmongStreams(benchmark::State& state) {
   devrt::Device gpu = Gpu(0);
@@ -94,6 +99,11 @@ void CreateAmongStreams(benchmark::State& state) {
     benchmark::DoNotOptimize(stream);
   }
 }
-BENCHMARK(CreateAmongStreams)->Arg(10)->Arg(100)->Arg(1000)->Arg(10000);
+BENCHMARK(CreateAmongStreams)
+    ->Apply(bench::Counted)
+    ->Arg(10)
+    ->Arg(100)
+    ->Arg(1000)
+    ->Arg(10000);
 
 }  // namespace
