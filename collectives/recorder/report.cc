@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report of recorder.h.
+// Report of recorder.h, and CompareRanks.
+
+#include "collectives/recorder/report.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,8 +21,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "collectives/bootstrap/rank_lists.h"
 #include "collectives/recorder/ring.h"
 #include "devrt/collectives/recorder.h"
@@ -53,9 +59,21 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+// Returns true if the process that made the file has ended, without having left
+// in good order or having said why it failed.
+bool IsGone(int fd, const RingHeader& header) {
+  if (header.failed.load(std::memory_order_acquire) != 0 ||
+      header.left.load(std::memory_order_acquire) != 0 || header.host == 0 ||
+      header.host != internal::HostNumber()) {
+    return false;
+  }
+  return flock(fd, LOCK_SH | LOCK_NB) == 0;  // until fd is closed
+}
+
 // Reads all of a regular file of kBytes bytes, into memory of the caller: the
 // file may change, or become shorter, at any time.
-absl::Status ReadFile(const std::string& path, std::vector<char>* bytes) {
+absl::Status ReadFile(const std::string& path, std::vector<char>* bytes,
+                      bool* is_gone) {
   // Without O_NONBLOCK, open waits for the writer of a FIFO.
   const int fd =
       open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -78,6 +96,8 @@ absl::Status ReadFile(const std::string& path, std::vector<char>* bytes) {
     if (got <= 0) break;
     have += static_cast<uint64_t>(got);
   }
+  *is_gone = have == kBytes &&
+             IsGone(fd, *reinterpret_cast<const RingHeader*>(bytes->data()));
   close(fd);
   if (have == kBytes && static_cast<uint64_t>(info.st_size) == kBytes) {
     return absl::OkStatus();
@@ -93,7 +113,8 @@ class RankFile {
   // `buffer` is memory for the file, used again for the next one.
   static absl::StatusOr<std::unique_ptr<RankFile>> Open(
       const std::string& path, std::vector<char>* buffer) {
-    DEVRT_RETURN_IF_ERROR(ReadFile(path, buffer));
+    bool is_gone = false;
+    DEVRT_RETURN_IF_ERROR(ReadFile(path, buffer, &is_gone));
     const auto& header = *reinterpret_cast<const RingHeader*>(buffer->data());
     if (std::memcmp(header.magic, internal::kRingMagic, sizeof header.magic) !=
             0 ||
@@ -105,7 +126,8 @@ class RankFile {
       return absl::DataLossError(
           absl::StrCat("is of rank ", header.rank, " of ", header.size));
     }
-    return std::unique_ptr<RankFile>(new RankFile(path, buffer->data()));
+    return std::unique_ptr<RankFile>(
+        new RankFile(path, buffer->data(), is_gone));
   }
   RankFile(const RankFile&) = delete;
   RankFile& operator=(const RankFile&) = delete;
@@ -136,6 +158,14 @@ class RankFile {
   }
   const std::string& Label() const { return label_; }
   const std::string& Failure() const { return failure_; }
+  bool is_gone() const { return is_gone_; }
+  // The last call that was recorded, or nullptr.
+  const CallRecord* Newest() const {
+    const auto newest = std::max_element(
+        records_.begin(), records_.end(),
+        [](const auto& a, const auto& b) { return a.number < b.number; });
+    return newest == records_.end() ? nullptr : &*newest;
+  }
   std::string Site(const CallRecord& record) const {
     if (record.file == 0 || record.file > names_.size()) return "";
     const char* const name = names_.data() + record.file - 1;
@@ -149,7 +179,8 @@ class RankFile {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   // Copies what the report needs: most files are mostly empty.
-  RankFile(const std::string& path, const char* bytes) : path_(path) {
+  RankFile(const std::string& path, const char* bytes, bool is_gone)
+      : path_(path), is_gone_(is_gone) {
     const auto& header = *reinterpret_cast<const RingHeader*>(bytes);
     communicator_ = {header.id, header.key};
     rank_ = static_cast<int>(header.rank);
@@ -199,6 +230,7 @@ class RankFile {
   }
 
   const std::string path_;
+  const bool is_gone_;
   std::pair<uint64_t, uint64_t> communicator_;
   int rank_ = 0;
   int size_ = 0;
@@ -262,16 +294,22 @@ class Comparison {
     files_.push_back(std::move(file));
   }
 
-  std::string Text() {
+  // Of one communicator, without its name: where the ranks differ.
+  std::string Findings() {
     std::sort(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
       return a->rank() < b->rank();
     });
     const std::string other_sizes = TakeOutOtherSizes();
+    return absl::StrCat(Missing(), Difference(), Transfers(), Gone(),
+                        other_sizes);
+  }
+
+  std::string Text() {
+    const std::string findings = Findings();
     const RankFile& first = *files_[0];
     std::string text =
         absl::StrCat("communicator ", first.Label(), ", ", first.size(),
-                     first.size() == 1 ? " rank: " : " ranks: ");
-    absl::StrAppend(&text, Missing(), Difference(), Transfers(), other_sizes);
+                     first.size() == 1 ? " rank: " : " ranks: ", findings);
     for (const auto& file : files_) {
       const std::string failure = file->Failure();
       if (failure.empty()) continue;
@@ -372,16 +410,28 @@ class Comparison {
     return groups.Lines("waits in", "wait in");
   }
 
+  std::string Gone() const {
+    Groups groups;
+    for (const auto& file : files_) {
+      if (!file->is_gone()) continue;
+      const CallRecord* const last = file->Newest();
+      groups.Add(last == nullptr       ? "before its first call"
+                 : last->sequence == 0 ? "at " + CallOf(*file, *last)
+                                       : "at " + CallAt(*file, *last),
+                 file->rank());
+    }
+    return groups.Lines("is gone: the process ended without Finish,",
+                        "are gone: the processes ended without Finish,");
+  }
+
   std::vector<std::unique_ptr<RankFile>> files_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::string> Report(std::string_view folder) {
-  const std::string path(folder);
-  DIR* const dir = opendir(path.c_str());
+// The recorders' files in the folder, sorted.
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& folder) {
+  DIR* const dir = opendir(folder.c_str());
   if (dir == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path, " cannot be read"));
+    return absl::ErrnoToStatus(errno, absl::StrCat(folder, " cannot be read"));
   }
   std::vector<std::string> names;
   while (const dirent* const entry = readdir(dir)) {
@@ -389,6 +439,14 @@ absl::StatusOr<std::string> Report(std::string_view folder) {
   }
   closedir(dir);
   std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Report(std::string_view folder) {
+  const std::string path(folder);
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesOf(path));
   std::map<std::pair<uint64_t, uint64_t>, Comparison> communicators;
   std::string damaged;
   std::vector<char> buffer;
@@ -414,6 +472,28 @@ absl::StatusOr<std::string> Report(std::string_view folder) {
     absl::StrAppend(&text, comparison.Text());
   }
   return absl::StrCat(text, damaged);
+}
+
+absl::StatusOr<std::string> internal::CompareRanks(std::string_view folder,
+                                                   uint64_t id, uint64_t key) {
+  const std::string path(folder);
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesOf(path));
+  const std::string begin = FileBegin(key);
+  Comparison comparison;
+  bool has_any = false;
+  std::vector<char> buffer;
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, begin)) continue;
+    auto file = RankFile::Open(absl::StrCat(path, "/", name), &buffer);
+    if (!file.ok() || (*file)->communicator() != std::pair(id, key)) continue;
+    comparison.Add(*std::move(file));
+    has_any = true;
+  }
+  if (!has_any) return absl::NotFoundError(path);
+  std::vector<std::string> lines =
+      absl::StrSplit(comparison.Findings(), '\n', absl::SkipEmpty());
+  for (std::string& line : lines) absl::StripAsciiWhitespace(&line);
+  return absl::StrJoin(lines, "; ");
 }
 
 }  // namespace devrt::collectives
