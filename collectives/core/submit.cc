@@ -9,7 +9,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "arrays/copy/copy_steps.h"
 #include "arrays/storage/joint_step.h"
@@ -19,6 +21,7 @@
 #include "collectives/core/failure.h"
 #include "collectives/core/operation_checks.h"
 #include "collectives/core/signatures.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
@@ -159,7 +162,16 @@ absl::Status Submission::CheckOne(const GroupedOperation& grouped) {
                      comm->device.name()));
   }
   if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
-    DEVRT_RETURN_IF_ERROR(devrt::internal::CheckMayWait(stream));
+    const absl::Status may = devrt::internal::CheckMayWait(stream);
+    if (IsCaptureError(may)) {
+      return CaptureError(absl::StrCat(
+          comm->Text(), ": ", ToString(grouped.operation.kind()),
+          " cannot run on stream ", stream.id(),
+          ", which is capturing: ", comm->info.name,
+          " captures no collectives; submit it before the capture begins, or "
+          "after its end"));
+    }
+    DEVRT_RETURN_IF_ERROR(may);
   }
   DEVRT_ASSIGN_OR_RETURN(const CheckedOperation checked,
                          CheckOperation(comm, grouped.operation));
@@ -193,9 +205,14 @@ absl::Status Submission::Check() {
       DEVRT_RETURN_IF_ERROR(status);
       continue;
     }
-    return absl::Status(
+    absl::Status named(
         status.code(),
         absl::StrCat("operation ", i, " of a group: ", status.message()));
+    // By a payload IsCaptureError knows its error.
+    status.ForEachPayload([&named](absl::string_view url, const absl::Cord& c) {
+      named.SetPayload(url, c);
+    });
+    return named;
   }
   return absl::OkStatus();
 }
