@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectives on streams that another library captures: no engine captures them
-// yet, so that they are refused, and nothing is enqueued (K-C17, R11 of its
-// refusals).
+// yet, so that they are refused, and nothing is enqueued (K-C17).
 #include <string>
 #include <utility>
 #include <vector>

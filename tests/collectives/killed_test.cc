@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -208,6 +209,7 @@ class KilledRank : public ::testing::Test {
     void* const memory = mmap(nullptr, sizeof(Job), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
+    run->was_killed = false;
     run->job = new (memory) Job();
     pthread_barrierattr_t shared;
     pthread_barrierattr_init(&shared);
@@ -217,6 +219,7 @@ class KilledRank : public ::testing::Test {
       run->pids[rank] = fork();
       ASSERT_GE(run->pids[rank], 0);
       if (run->pids[rank] != 0) continue;
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       g_fate.points_left = rank == run->victim ? run->point : 0;
       RunRank(run->job, rank, run->folder);
     }
@@ -231,6 +234,17 @@ class KilledRank : public ::testing::Test {
       if (rank == run->victim) continue;
       ASSERT_TRUE(WIFEXITED(end)) << end;
     }
+  }
+
+  // On a busy machine a timeout may pass before the point: that run shows
+  // nothing.
+  static bool ShowsIt(const Run& run) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const Job::Rank& mine = run.job->ranks[rank];
+      if (rank != run.victim && mine.call_end < run.job->killed_at)
+        return false;
+    }
+    return run.was_killed;
   }
 
   static void End(Run* run) {
@@ -285,9 +299,13 @@ TEST_F(KilledRank, AtEachOfAHundredPoints) {
     for (Run& run : runs) {
       SCOPED_TRACE("point " + std::to_string(run.point));
       Wait(&run);
-      // A machine that is busy lets the timeout pass before the point.
-      EXPECT_TRUE(run.was_killed) << run.job->ranks[run.victim].text;
-      if (run.was_killed) named += Check(run) ? 1 : 0;
+      for (int more = 0; more < 3 && !ShowsIt(run); ++more) {
+        End(&run);
+        Start(&run);
+        Wait(&run);
+      }
+      EXPECT_TRUE(ShowsIt(run)) << run.job->ranks[run.victim].text;
+      named += Check(run) ? 1 : 0;
       End(&run);
     }
     if (HasFailure()) return;
