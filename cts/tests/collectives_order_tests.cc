@@ -295,6 +295,38 @@ void ManyCommunicators(Test& t) {
   });
 }
 
+// Two devices begin with different communicators, and have room for one.
+void OppositeOrders(Test& t) {
+  const CollectiveTable table(t);
+  NeedStreamOrder(table);
+  table.Need(DEVRT_COLLECTIVES_ABORT, "ABORT");
+  if (table.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF)) {
+    t.Skip("communicators need no common order");
+  }
+  const std::vector<uint32_t> devices = {t.device(0), t.device(1)};
+  const RankMemory memory(t, devices);
+  const Ranks a(table, devices), b(table, devices);
+  const auto submit = [&](const Ranks& ranks, size_t r, uint64_t at) {
+    t.Require(ranks.Submit(r, OpsOf(kAdd, 2, r, memory.device_src(r) + at,
+                                    memory.device_dst(r) + at)),
+              "all_reduce");
+  };
+  submit(a, 0, 0);
+  submit(b, 0, kCount);
+  submit(b, 1, kCount);
+  submit(a, 1, 0);
+  t.Code(t.machine().Call<&devrt_ops_v0::stream_sync>(a.stream(0).handle()),
+         DEVRT_FAILED_PRECONDITION, "a wait for ranks that wait for each other",
+         "communicator");
+  // With an abort of the one the other goes on.
+  for (size_t r = 0; r < 2; ++r) {
+    t.Ok(table.Call<&Table::comm_abort>(a.comm(r)), "comm_abort");
+  }
+  b.Sync();
+  a.Sync();
+  RunJob(b, memory, kAdd);
+}
+
 // Operations of one communicator, on two streams of each device in turn.
 void TwoStreams(Test& t) {
   const CollectiveTable table(t);
@@ -347,6 +379,10 @@ constexpr TestCase kTests[] = {
      "Communicators on streams of their own do not deadlock if all devices "
      "have them in one order.",
      &ManyCommunicators, 0, kTwoDevices | kSlow},
+    {"collectives.opposite_orders", "K-C7",
+     "A simulator reports the deadlock of two communicators that two devices "
+     "have in opposite orders.",
+     &OppositeOrders, 0, kTwoDevices | kNeedsSim},
     {"collectives.two_streams", "K-C7",
      "One communicator may be used on several streams.", &TwoStreams},
 };
