@@ -171,9 +171,15 @@ void PauseBetweenPolls(const Provider& provider, uint32_t turn) {
     std::this_thread::yield();
     return;
   }
+  // NCCL enqueues on a thread of its own, and a sleep would end long after that.
+  constexpr uint32_t kTurnsAwake = 200;
+  if (turn < kTurnsAwake) {
+    std::this_thread::yield();
+    return;
+  }
   constexpr uint32_t kLongest = 10;  // 1 ms
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(uint64_t{1} << std::min(turn, kLongest)));
+  std::this_thread::sleep_for(std::chrono::microseconds(
+      uint64_t{1} << std::min(turn - kTurnsAwake, kLongest)));
 }
 
 DeviceOrder* DeviceOrder::Of(Device device) {
