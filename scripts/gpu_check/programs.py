@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import arrays, c10, examples, hip, machine, memory, mtia, validate
+from gpu_check import (arrays, c10, collectives, examples, hip, machine, memory, mtia,
+                       validate)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -40,8 +41,8 @@ NEEDED = [
 # Optional: they need Google Benchmark or HIP's headers.  TRACE is the layer that counts
 # calls for the interop matrix.
 TRACE = "lib/devrt/layers/libdevrt_layer_trace.so"
-WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *examples.FILES, *memory.FILES,
-          *hip.FILES, *validate.FILES]
+WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *collectives.FILES, *examples.FILES,
+          *memory.FILES, *hip.FILES, *validate.FILES]
 # Libraries that every machine has.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
                     r"|ld-linux|linux-vdso)")
