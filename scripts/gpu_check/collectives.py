@@ -2,6 +2,7 @@
 """Collectives over NCCL: tests, and figures beside NCCL's own calls and PyTorch's."""
 
 import pathlib
+import shutil
 import sys
 
 from gpu_check import machine, python
@@ -12,9 +13,12 @@ from gpu_check.runner import SKIPPED, Skip
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = "bench/collectives_bench"
 SCRIPT = ROOT / "bench/collectives_bench.py"
-FILES = [PROGRAM, "collectives/libdevrt_collectives.so.0"]
+OVER_MPI = "tests/collectives/collectives_mpi_engine"
+FILES = [PROGRAM, OVER_MPI, "collectives/libdevrt_collectives.so.0"]
 FAKE = "tests/fakes/nccl/libnccl.so.2"
 NOTHING_THERE = 77
+# Open MPI's launcher refuses to run as root unless told so.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 DEVRT, NCCL = "devrt", "NCCL"
 # The ways to call devrt, and what they add to the name of a row.
@@ -45,6 +49,16 @@ def tests(check, options):
     if options.simulated:
         raise Skip("NCCL cannot use a simulated driver")
     google_test(check, "nccl", 300, variables=library(check, options))
+    launcher = shutil.which("mpiexec")
+    if launcher is None or not pathlib.Path(check.path(OVER_MPI)).exists():
+        check.add(check.part, SKIPPED,
+                  f"MPI: there is no {OVER_MPI if launcher else 'mpiexec'}")
+        return
+    for ranks in [2, 4]:
+        command = check.run(
+            [launcher, "--oversubscribe", "--bind-to", "none", "-n", ranks,
+             check.path(OVER_MPI), "cuda"], 120, AS_ROOT)
+        add_command(check, command, f"MPI, {ranks} ranks on one GPU")
 
 
 def benchmarks(check, options):

@@ -43,8 +43,9 @@ NEEDED = [
 TRACE = "lib/devrt/layers/libdevrt_layer_trace.so"
 WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *collectives.FILES, *examples.FILES,
           *memory.FILES, *hip.FILES, *validate.FILES]
-# Libraries that every machine has.
+# Libraries that every machine has, and those of MPI, which belong to its launcher.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
+                    r"|lib(mpi|open-rte|open-pal|hwloc|event|pmix|munge)\b"
                     r"|ld-linux|linux-vdso)")
 
 
