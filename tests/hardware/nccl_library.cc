@@ -117,7 +117,7 @@ TEST_P(NcclLibrary, Computes) {
   Finish(&ranks);
 }
 
-// R4 and R12: two ranks have one GPU.
+// Two ranks have one GPU.
 TEST_P(NcclLibrary, RefusesOneDeviceForTwoRanks) {
   std::vector<Device> twice = {devices[0], devices[0]};
   EXPECT_THAT(Communicator::CreateAll(twice).status(),
@@ -132,7 +132,7 @@ TEST_P(NcclLibrary, RefusesOneDeviceForTwoRanks) {
                              HasSubstr("NCCL_MULTI_RANK_GPU_ENABLE"))));
 }
 
-// R6: nothing is enqueued, and the communicator stays as it was.
+// Nothing is enqueued, and the communicator stays as it was.
 TEST_P(NcclLibrary, RefusesWrongArguments) {
   std::vector<Communicator> ranks = MakeRanks();
   const Array x = Ones(0);
