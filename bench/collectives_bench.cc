@@ -18,7 +18,7 @@
 // the end of the last operation; the host's is that of the submissions alone.
 // All figures are medians of rounds, in which the ways take turns.
 //
-// --device=mtia has devrt's rows alone.
+// --device=mtia, the default, has devrt's rows alone.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -52,7 +52,7 @@ using devrt::collectives::OpKind;
 using devrt::collectives::RawOperation;
 
 struct Settings {
-  std::string device = "cuda";
+  std::string device = "mtia";
   int64_t ranks = 1;
   int64_t min_bytes = 1024;
   int64_t max_bytes = 1 << 20;

@@ -12,7 +12,7 @@
 //
 //   mpiexec -n 4 mpi_halo --rows=256 --columns=1024 --steps=6
 //
-// MPI connects the ranks, and is also the engine, by way of pinned memory.  With
+// MPI connects the ranks, and is the engine, by way of pinned memory.  With
 // --engine= the engine is that of the devices: NCCL on cuda.
 
 #include <mpi.h>

@@ -89,7 +89,7 @@ def run_program(check, options, ranks):
     rounds = 2 if options.simulated else 3 if options.quick else 9
     most = 1 << 14 if options.simulated else 1 << 20 if ranks == 1 else 1 << 30
     command = check.run(
-        [check.path(PROGRAM), f"--ranks={ranks}", f"--max_bytes={most}",
+        [check.path(PROGRAM), "--device=cuda", f"--ranks={ranks}", f"--max_bytes={most}",
          f"--factor={32 if options.quick else 4}", f"--rounds={rounds}",
          f"--calls={5 if options.simulated else 200}", f"--json={json_file}"], 300,
         library(check, options))
