@@ -3,10 +3,9 @@
 // FromPmix of bootstrap.h.
 //
 // A rank publishes its bytes of an exchange under a key of that exchange, and
-// asks for those of the others.  There is no fence: a fence does not tell which
-// rank did not come.  The launcher's server holds a request until the rank has
-// published, or gives up after some seconds; then the rank asks again, until
-// its own deadline.
+// asks for those of the others, without a fence (decision 37).  The launcher's
+// server holds a request until the rank has published, or gives up after some
+// seconds; then the rank asks again, until its own deadline.
 //
 // PMIx calls back on a thread of its own, maybe after the deadline.  So what it
 // writes to belongs to the call, and to the exchange while that waits.
