@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # By their paths in a build folder, from where programs find their libraries.
 NEEDED = [
+    "collectives/libdevrt_collectives.so.0",
     "cts/libdevrt_cts.so.0",
     "lib/devrt/libdevrt_cuda.so",
     "lib/devrt/libdevrt_mtia.so",

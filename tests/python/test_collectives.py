@@ -207,6 +207,8 @@ def test_the_library_of_nccls_package_is_named(run_program, tmp_path):
     folder = tmp_path / "nvidia" / "nccl" / "lib"
     folder.mkdir(parents=True)
     (folder / "libnccl.so.2").write_bytes(b"")
+    # An installed package `nvidia` with a file comes before a folder without one.
+    (tmp_path / "nvidia" / "__init__.py").write_text("", encoding="utf-8")
     source = """
         import os, sys
         sys.path.insert(0, sys.argv[1])
