@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = "bench/collectives_bench"
 SCRIPT = ROOT / "bench/collectives_bench.py"
 OVER_MPI = "tests/collectives/collectives_mpi_engine"
-FILES = [PROGRAM, OVER_MPI, "collectives/libdevrt_collectives.so.0"]
+FILES = [PROGRAM, OVER_MPI]
 FAKE = "tests/fakes/nccl/libnccl.so.2"
 NOTHING_THERE = 77
 # Open MPI's launcher refuses to run as root unless told so.
