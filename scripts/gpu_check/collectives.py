@@ -14,7 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = "bench/collectives_bench"
 SCRIPT = ROOT / "bench/collectives_bench.py"
 OVER_MPI = "tests/collectives/collectives_mpi_engine"
-FILES = [PROGRAM, OVER_MPI]
+PROCESSES = ROOT / "scripts/multi-node-check"
+FILES = [PROGRAM, OVER_MPI, "bench/multi_node_check"]
 FAKE = "tests/fakes/nccl/libnccl.so.2"
 NOTHING_THERE = 77
 # Open MPI's launcher refuses to run as root unless told so.
@@ -49,6 +50,27 @@ def tests(check, options):
     if options.simulated:
         raise Skip("NCCL cannot use a simulated driver")
     google_test(check, "nccl", 300, variables=library(check, options))
+    processes(check, options)
+    over_mpi(check)
+
+
+def processes(check, options):
+    """Runs a process for each GPU: values, times, and a rank that is killed."""
+    ranks = min(len(machine.gpus()), 8)
+    if ranks < 2:
+        check.add(check.part, SKIPPED, "a process for each rank: one GPU")
+        return
+    json_file = check.file("processes.json")
+    command = check.run(
+        [sys.executable, PROCESSES, f"--ranks={ranks}", f"--build={check.root}", "--timeout=5",
+         f"--folder={check.folder / 'processes'}", f"--result={json_file}"], 300,
+        library(check, options))
+    killed = (check.read_json(json_file) or {}).get("killed", {})
+    add_command(check, command, f"{ranks} processes, one killed: the others returned "
+                f"after {killed.get('slowest_seconds', -1):.2f} s")
+
+
+def over_mpi(check):
     launcher = shutil.which("mpiexec")
     if launcher is None or not pathlib.Path(check.path(OVER_MPI)).exists():
         check.add(check.part, SKIPPED,

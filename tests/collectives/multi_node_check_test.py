@@ -46,12 +46,9 @@ class MultiNodeCheck(unittest.TestCase):
                                 text=True, env={**os.environ, **variables})
 
     def test_three_ranks(self):
-        ranks = [self.start(self.words, RANK=str(rank), WORLD_SIZE="3",
-                            LOCAL_RANK=str(rank), TORCHELASTIC_RUN_ID="a/b")
-                 for rank in range(3)]
-        told = [rank.communicate(timeout=100) for rank in ranks]
-        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], told)
-        text = told[0][0]
+        ranks = self.start([*self.words, "--ranks=3"])
+        text, errors = ranks.communicate(timeout=100)
+        self.assertEqual(ranks.returncode, 0, text + errors)
         self.assertIn("all checks passed", text)
         self.assertIn("nothing but the protocol", text)
         self.assertIn("they differ at 6", text)
