@@ -13,6 +13,7 @@
 //   NCCL              the native call, on communicators that block
 //   NCCL, unblocked   the native call on communicators that do not block, which
 //                     are those of devrt; it polls until the call is enqueued
+//   NCCL, blocking child  the native call on children of those, which block
 //
 // A time is that of one call in a row of calls, from the first submission to
 // the end of the last operation; the host's is that of the submissions alone.
@@ -166,9 +167,15 @@ Bench::Bench(Settings settings) : settings_(std::move(settings)) {
   for (const Rank& rank : ranks_) {
     places.push_back({rank.device, Value(rank.stream.Native())});
   }
-  raw_.emplace_back("NCCL", std::make_unique<RawNccl>(path, places, true));
-  raw_.emplace_back("NCCL, unblocked",
-                    std::make_unique<RawNccl>(path, places, false));
+  using Calls = RawNccl::Calls;
+  for (const auto& [name, calls] : std::map<std::string, Calls>{
+           {"NCCL", Calls::kBlock},
+           {"NCCL, unblocked", Calls::kPoll},
+           {"NCCL, blocking child", Calls::kBlockInChild}}) {
+    if (calls == Calls::kBlockInChild && ranks_.size() == 1) continue;
+    auto raw = std::make_unique<RawNccl>(path, places, calls);
+    if (raw->works()) raw_.emplace_back(name, std::move(raw));
+  }
 }
 
 void Bench::Synchronize() {

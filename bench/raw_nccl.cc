@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -17,8 +19,8 @@ using devrt::collectives::OpKind;
 using devrt::collectives::RawOperation;
 
 RawNccl::RawNccl(const std::string& path, std::vector<Place> places,
-                 bool blocks)
-    : places_(std::move(places)), comms_(places_.size()), blocks_(blocks) {
+                 Calls calls)
+    : places_(std::move(places)), comms_(places_.size()), calls_(calls) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) {
     std::fprintf(stderr, "%s is not loaded\n", path.c_str());
@@ -35,31 +37,60 @@ RawNccl::RawNccl(const std::string& path, std::vector<Place> places,
   for (int rank = 0; rank < ranks; ++rank) {
     const devrt::DeviceGuard guard(places_[rank].device);
     abi::Config config;
-    config.blocking = blocks ? 1 : 0;
+    config.blocking = calls == Calls::kBlock ? 1 : 0;
     Check(f_.comm_init_rank_config(&comms_[rank], ranks, id, rank, &config),
           "ncclCommInitRankConfig");
   }
   Check(f_.group_end(), "ncclGroupEnd");
-  Await();
-}
-
-RawNccl::~RawNccl() {
-  for (size_t i = 0; i < comms_.size(); ++i) {
-    const devrt::DeviceGuard guard(places_[i].device);
-    (void)f_.comm_abort(comms_[i]);
+  Await(comms_);
+  if (calls == Calls::kBlockInChild) {
+    Split();
+  } else {
+    works_ = true;
   }
 }
 
-void RawNccl::Check(abi::Result result, const char* call) const {
-  if (result == abi::kSuccess || result == abi::kInProgress) return;
-  std::fprintf(stderr, "%s: %s\n", call, f_.get_error_string(result));
-  std::exit(1);
+RawNccl::~RawNccl() {
+  for (const auto* comms : {&comms_, &parents_}) {
+    for (size_t i = 0; i < comms->size(); ++i) {
+      const devrt::DeviceGuard guard(places_[i].device);
+      if ((*comms)[i] != nullptr) (void)f_.comm_abort((*comms)[i]);
+    }
+  }
 }
 
-void RawNccl::Await() {
-  for (const abi::Comm comm : comms_) {
+void RawNccl::Split() {
+  if (f_.comm_split == nullptr) return;
+  parents_ = comms_;
+  std::fill(comms_.begin(), comms_.end(), nullptr);
+  for (size_t i = 0; i < parents_.size(); ++i) {
+    const devrt::DeviceGuard guard(places_[i].device);
+    abi::Config config;
+    config.blocking = 1;
+    Check(
+        f_.comm_split(parents_[i], 0, static_cast<int>(i), &comms_[i], &config),
+        "ncclCommSplit");
+  }
+  Await(parents_);
+  Await(comms_);
+  works_ = !failed_;
+}
+
+void RawNccl::Check(abi::Result result, const char* call) {
+  if (result == abi::kSuccess || result == abi::kInProgress) return;
+  std::fprintf(stderr, "%s: %s\n", call, f_.get_error_string(result));
+  if (parents_.empty() || works_) std::exit(1);
+  failed_ = true;
+}
+
+void RawNccl::Await(const std::vector<abi::Comm>& comms) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (const abi::Comm comm : comms) {
     abi::Result state = abi::kInProgress;
-    while (state == abi::kInProgress) {
+    while (state == abi::kInProgress && !failed_) {
+      if (std::chrono::steady_clock::now() > end) {
+        Check(abi::kInternalError, "a call that does not end");
+      }
       Check(f_.comm_get_async_error(comm, &state), "ncclCommGetAsyncError");
       Check(state, "the asynchronous error");
     }
@@ -98,7 +129,7 @@ void RawNccl::Run(const std::vector<RawOperation>& of_ranks) {
     }
   }
   if (is_group) Check(f_.group_end(), "ncclGroupEnd");
-  if (!blocks_) Await();
+  if (calls_ == Calls::kPoll) Await(comms_);
 }
 
 }  // namespace bench
