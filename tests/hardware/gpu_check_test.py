@@ -66,7 +66,7 @@ class GpuCheck(unittest.TestCase):
                       self.check("--skip", "everything", expect=USAGE))
         self.check("--build=a", "--prebuilt=b", expect=USAGE)
         text = self.simulate(["soak"], root=self.folder, expect=USAGE)
-        self.assertIn("has no cts/libdevrt_cts.so.0", text)
+        self.assertIn("has no collectives/libdevrt_collectives.so.0", text)
         self.assertIn("--soak-seconds", self.check("--help", expect=PASSED))
 
     def test_all_is_well(self):
