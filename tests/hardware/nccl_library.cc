@@ -245,6 +245,43 @@ TEST_P(NcclLibrary, TheWatchLeavesCapturesValid) {
   for (Communicator& rank : ranks) EXPECT_OK(rank.Abort("over"));
 }
 
+// K-C11: a failure ends all communicators of the device at once, whose kernels
+// wait for peers that do not come.  The last test: the device is lost if the
+// library does not return.
+TEST_P(NcclLibrary, AFailureEndsFourCommunicators) {
+  if (GetParam() == 1) GTEST_SKIP() << "a rank alone waits for nobody";
+  Options options;
+  options.timeout = absl::Seconds(1);
+  std::vector<std::vector<Communicator>> all;
+  std::vector<Stream> streams;
+  std::vector<Array> arrays;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(MakeRanks(options));
+    ExpectSum(&all.back());
+    streams.push_back(Must(Stream::Create(devices[0])));
+    arrays.push_back(Ones(0));
+    ASSERT_OK(arrays.back().Ready());
+  }
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_OK(all[i][0].AllReduce(arrays[i], arrays[i], ops::Reduction::kSum,
+                                  streams[i]));
+  }
+  EXPECT_THAT(all[0][0].Wait(streams[0]), ::testing::Not(testing::IsOk()));
+  const absl::Time end = absl::Now() + absl::Seconds(40);
+  for (int i = 0; i < 4; ++i) {
+    while (all[i][0].state() == State::kReady && absl::Now() < end) {
+      std::this_thread::yield();
+    }
+    EXPECT_NE(all[i][0].state(), State::kReady) << i;
+    for (Communicator& rank : all[i]) EXPECT_OK(rank.Abort("over"));
+  }
+  EXPECT_OK(devices[0].Health());
+  for (const Stream& stream : streams) EXPECT_OK(stream.Synchronize());
+  std::vector<Communicator> again = MakeRanks();
+  ExpectSum(&again);
+  Finish(&again);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclLibrary, ::testing::Values(1u, 2u),
                          [](const ::testing::TestParamInfo<size_t>& param) {
                            return "of_" + std::to_string(param.param);
