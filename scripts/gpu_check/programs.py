@@ -46,7 +46,7 @@ WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *collectives.FILES, *example
           *memory.FILES, *hip.FILES, *validate.FILES]
 # Libraries that every machine has, and those of MPI, which belong to its launcher.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
-                    r"|lib(mpi|open-rte|open-pal|hwloc|event|pmix|munge|udev|z)\b"
+                    r"|lib(mpi|open-rte|open-pal|hwloc|event\w*|pmix|munge|udev|z)\b"
                     r"|ld-linux|linux-vdso)")
 
 
