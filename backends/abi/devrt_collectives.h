@@ -20,6 +20,7 @@
  *      An engine without STREAM_ORDERED returns from submit at that time.
  *   2. The n-th collective of a communicator on one rank meets the n-th of
  *      every other rank.  All must be alike: op, dtype, count, reduction, root.
+ *      The groups of one rank run one after another, whatever their streams.
  *      Sends and receives meet in the order of each pair of ranks, and are not
  *      counted as collectives.
  *   3. Operations of one call of submit are one group: none of them waits for
@@ -68,6 +69,9 @@ typedef struct devrt_comm_impl* devrt_comm;
 #define DEVRT_COLLECTIVES_ORDERS_ITSELF 256u
 /* timeout_ns, in the engine's own clock: the simulator. */
 #define DEVRT_COLLECTIVES_OWN_DEADLINES 512u
+/* Collectives that are not alike, or a send and a receive of different sizes,
+ * fail the communicator on every rank, with INVALID_ARGUMENT. */
+#define DEVRT_COLLECTIVES_COMPARES 1024u
 
 /* devrt_collective_v0.op.  n is the number of ranks; `count` elements of: */
 #define DEVRT_COLLECTIVE_ALL_REDUCE 0u     /* src and dst */

@@ -60,6 +60,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   uint64_t key = 0;
   std::string label;  // "3"; "3/1.0": of its second split, with color 0
   Options options;
+  // With check_signatures: that of Create, else nullptr.
+  Bootstrap* bootstrap = nullptr;
   ProviderInfo info;
   // Counts as an event of the device, so that Shutdown is refused.
   std::optional<Event> life;

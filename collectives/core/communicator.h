@@ -127,6 +127,15 @@ struct Options {
   bool order_across_communicators = true;
   // Ranks may have engines that differ in major or minor version.
   bool allow_mixed_versions = false;
+  // For the search of a mismatch: before each submission the ranks compare their
+  // collectives, by an exchange of the hosts over the bootstrap of Create, which
+  // must outlive the communicator and its uses.  A mismatch is INVALID_ARGUMENT
+  // on every rank, with the call and the line of each, and nothing is enqueued.
+  // A rank that does not come within `timeout` fails the communicator.  Sends
+  // and receives are not compared, and children of Split and Shrink compare
+  // nothing.  Each rank needs a thread of its own; one thread at a time uses the
+  // communicators of one bootstrap.  UNIMPLEMENTED for CreateAll.
+  bool check_signatures = false;
 };
 
 // The engine behind a communicator.

@@ -90,6 +90,7 @@ absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   record.uuid = properties.uuid_string();
   record.shared_device = comm.options.shared_device ? 1 : 0;
   record.allow_mixed_versions = comm.options.allow_mixed_versions ? 1 : 0;
+  record.check_signatures = comm.options.check_signatures ? 1 : 0;
   record.name = comm.options.name;
   return record;
 }
@@ -188,6 +189,7 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   }
   DEVRT_RETURN_IF_ERROR(ready);
   DEVRT_RETURN_IF_ERROR(Complete(*comm, site));
+  if (options.check_signatures) (*comm)->bootstrap = bootstrap;
   return comm;
 }
 
@@ -195,6 +197,11 @@ absl::StatusOr<std::vector<std::shared_ptr<Comm>>> TryCreateAll(
     absl::Span<const Device> devices, const Options& options, CallSite site) {
   if (devices.empty()) {
     return absl::InvalidArgumentError("CreateAll needs one device at least");
+  }
+  if (options.check_signatures) {
+    return absl::UnimplementedError(
+        "CreateAll has no check_signatures: the ranks compare their calls over "
+        "a bootstrap, and each needs a thread; use Create");
   }
   const int size = static_cast<int>(devices.size());
   const absl::Time deadline = absl::Now() + options.init_timeout;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "arrays/storage/joint_step.h"
+#include "collectives/recorder/report.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
 
@@ -200,6 +201,24 @@ void FollowPolicy(Comm* comm, const absl::Status& why) {
   EndAll(ended).IgnoreError();  // the device's error says it
 }
 
+// What the records of all ranks say, if they are files.
+std::string OthersText(const Comm& comm) {
+  // Each rank reads the files of all.
+  constexpr int kMostRanks = 64;
+  const std::string_view folder = comm.ring->folder();
+  if (folder.empty()) return std::string();
+  const std::string command =
+      absl::StrCat("devrt collectives report ",
+                   absl::string_view(folder.data(), folder.size()));
+  if (comm.size > kMostRanks) {
+    return absl::StrCat("; ", command, " compares the ranks");
+  }
+  const absl::StatusOr<std::string> text =
+      CompareRanks(folder, comm.id, comm.key);
+  return text.ok() ? absl::StrCat("; by their records: ", *text)
+                   : std::string();
+}
+
 }  // namespace
 
 void SetAbortLimit(absl::Duration limit) {
@@ -207,12 +226,13 @@ void SetAbortLimit(absl::Duration limit) {
 }
 
 void Fail(Comm* comm, const absl::Status& why) {
+  if (comm->state.load() != State::kReady) return;
   // A query of the simulator would be a step of its schedule.
   const bool asks = !comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES);
   const absl::Status failure(
       why.code(),
       absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
-                   ": ", why.message()));
+                   ": ", why.message(), OthersText(*comm)));
   if (!Leave(comm, State::kFailed, failure)) return;
   DEVRT_LOG(kError, StatusText(failure));
   FollowPolicy(comm, failure);

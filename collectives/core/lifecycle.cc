@@ -332,6 +332,7 @@ absl::Status AwaitFinish(CommSpan comms, absl::Time deadline) {
     const MutexLock lock(&comm->mutex);
     if (comm->state.load() == State::kReady) {
       comm->state.store(State::kFinished);
+      comm->ring->Leave();
     }
   }
   return ready;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x4c4f4354525645;  // "EVRTCOL"
 // Raised when a record changes.
-constexpr uint64_t kProtocol = 1;
+constexpr uint64_t kProtocol = 2;
 
 // Calls f for each field, in the order of the bytes.
 template <typename Record, typename F>
@@ -33,6 +33,7 @@ void ForEachField(Record& record, F f) {
   f(record.uuid);
   f(record.shared_device);
   f(record.allow_mixed_versions);
+  f(record.check_signatures);
   f(record.name);
   f(record.unique_id);
   f(record.id);
@@ -176,7 +177,8 @@ absl::Status CheckRecords(const std::vector<RankRecord>& records) {
       Differences(records, [](const RankRecord& record) {
         return absl::StrCat(
             "name=\"", record.name, "\" shared_device=", record.shared_device,
-            " allow_mixed_versions=", record.allow_mixed_versions);
+            " allow_mixed_versions=", record.allow_mixed_versions,
+            " check_signatures=", record.check_signatures);
       });
   if (!options.empty()) {
     return absl::FailedPreconditionError(

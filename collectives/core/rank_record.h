@@ -30,6 +30,7 @@ struct RankRecord {
   std::string uuid;      // of the device
   uint64_t shared_device = 0;
   uint64_t allow_mixed_versions = 0;
+  uint64_t check_signatures = 0;
   std::string name;
   // Of rank 0:
   std::string unique_id;

@@ -9,7 +9,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "arrays/copy/copy_steps.h"
 #include "arrays/storage/joint_step.h"
@@ -18,6 +20,8 @@
 #include "collectives/core/device_order.h"
 #include "collectives/core/failure.h"
 #include "collectives/core/operation_checks.h"
+#include "collectives/core/signatures.h"
+#include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
@@ -53,6 +57,9 @@ class Submission {
  private:
   absl::Status FindComms();
   absl::Status Check();
+  absl::StatusOr<std::vector<Comm*>> Comparing() const;
+  Signature SignatureOf(const Comm* comm) const;
+  absl::Status Compare(const absl::Status& checked);
   absl::Status CheckOne(const GroupedOperation& grouped);
   Part* PartOf(Comm* comm, StreamRef stream);
   Orders OrdersOf() const;
@@ -74,6 +81,9 @@ class Submission {
 
 bool MeetsAll(const devrt_collective_v0& op) {
   return op.op != DEVRT_COLLECTIVE_SEND && op.op != DEVRT_COLLECTIVE_RECV;
+}
+bool MeetsAll(const Operation& operation) {
+  return operation.kind() != OpKind::kSend && operation.kind() != OpKind::kRecv;
 }
 
 // The calls of the part end at `end`.
@@ -160,7 +170,16 @@ absl::Status Submission::CheckOne(const GroupedOperation& grouped) {
                      comm->device.name()));
   }
   if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
-    DEVRT_RETURN_IF_ERROR(devrt::internal::CheckMayWait(stream));
+    const absl::Status may = devrt::internal::CheckMayWait(stream);
+    if (IsCaptureError(may)) {
+      return CaptureError(absl::StrCat(
+          comm->Text(), ": ", ToString(grouped.operation.kind()),
+          " cannot run on stream ", stream.id(),
+          ", which is capturing: ", comm->info.name,
+          " captures no collectives; submit it before the capture begins, or "
+          "after its end"));
+    }
+    DEVRT_RETURN_IF_ERROR(may);
   }
   DEVRT_ASSIGN_OR_RETURN(const CheckedOperation checked,
                          CheckOperation(comm, grouped.operation));
@@ -194,11 +213,76 @@ absl::Status Submission::Check() {
       DEVRT_RETURN_IF_ERROR(status);
       continue;
     }
-    return absl::Status(
+    absl::Status named(
         status.code(),
         absl::StrCat("operation ", i, " of a group: ", status.message()));
+    // By a payload IsCaptureError knows its error.
+    status.ForEachPayload([&named](absl::string_view url, const absl::Cord& c) {
+      named.SetPayload(url, c);
+    });
+    return named;
   }
   return absl::OkStatus();
+}
+
+// The communicators whose ranks compare the collectives of this submission, in
+// one order on all ranks.  Only the ranks of a send or a receive submit it.
+absl::StatusOr<std::vector<Comm*>> Submission::Comparing() const {
+  std::vector<Comm*> comparing;
+  for (Comm* const comm : comms_) {
+    if (comm->bootstrap == nullptr || !CheckReady(*comm).ok()) continue;
+    const bool has_any = std::any_of(
+        operations_.begin(), operations_.end(), [comm](const auto& grouped) {
+          return grouped.comm.get() == comm && MeetsAll(grouped.operation);
+        });
+    if (has_any) comparing.push_back(comm);
+  }
+  std::sort(comparing.begin(), comparing.end(),
+            [](const Comm* a, const Comm* b) { return a->key < b->key; });
+  for (size_t i = 1; i < comparing.size(); ++i) {
+    if (comparing[i]->key != comparing[i - 1]->key) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a group has ", comparing[i - 1]->Text(), " and ", comparing[i]->Text(),
+        ": with check_signatures each rank needs a thread of its own"));
+  }
+  return comparing;
+}
+
+Signature Submission::SignatureOf(const Comm* comm) const {
+  Signature signature;
+  for (const Part& part : parts_) {
+    for (size_t k = 0; part.comm == comm && k < part.ops.size(); ++k) {
+      const devrt_collective_v0& op = part.ops[k];
+      if (!MeetsAll(op)) continue;
+      const CallSite site = part.operations[k]->site();
+      signature.collectives.push_back(
+          {CallText(op.op, op.dtype, op.count, op.reduction, op.root_or_peer),
+           site.file == nullptr ? std::string()
+                                : absl::StrCat(site.file, ":", site.line)});
+    }
+  }
+  return signature;
+}
+
+// check_signatures.  `checked`: why this rank submits nothing, which it tells
+// the others, since they wait for it.
+absl::Status Submission::Compare(const absl::Status& checked) {
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<Comm*> comparing, Comparing());
+  absl::Status result = checked;
+  for (Comm* const comm : comparing) {
+    Signature mine = SignatureOf(comm);
+    if (!result.ok()) mine.refusal = StatusText(result);
+    const absl::Status status = CompareSignatures(*comm, mine);
+    if (!status.ok() && !absl::IsInvalidArgument(status)) {
+      Fail(comm, absl::Status(
+                     status.code(),
+                     absl::StrCat("the ranks could not compare their calls: ",
+                                  status.message())));
+      if (result.ok()) result = CheckReady(*comm);
+    }
+    if (result.ok()) result = status;
+  }
+  return result;
 }
 
 // The orders of the devices, in one order for all threads.
@@ -365,7 +449,7 @@ absl::Status Submission::Run(CallSite site) {
   if (operations_.empty()) return absl::OkStatus();
   DEVRT_RETURN_IF_ERROR(FindComms());
   DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms_));
-  DEVRT_RETURN_IF_ERROR(Check());
+  DEVRT_RETURN_IF_ERROR(Compare(Check()));
   return Enqueue(site);
 }
 

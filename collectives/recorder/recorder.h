@@ -31,7 +31,8 @@ namespace devrt::collectives {
 // says for each communicator where the ranks first differ: which rank is at
 // which call, with the line of the program.  For each rank it adds the newest
 // send or receive that is not known to be complete: the rank waits there, or the
-// program has not yet waited for it.
+// program has not yet waited for it.  A rank of this machine whose process has
+// ended, without Finish and without a failure, is named as gone.
 //   NOT_FOUND  no such folder, or no file of a recorder in it
 // Files that are damaged, or that say another number of ranks than most, are
 // named in the text.  Bytes of labels and names that would steer a terminal are

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report of recorder.h.
+// Report of recorder.h, and CompareRanks.
+
+#include "collectives/recorder/report.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "collectives/bootstrap/rank_lists.h"
+#include "collectives/recorder/rank_file.h"
 #include "collectives/recorder/ring.h"
 #include "devrt/collectives/recorder.h"
 #include "devrt/runtime/status.h"
@@ -29,187 +30,8 @@ namespace devrt::collectives {
 namespace {
 
 using internal::CallRecord;
-using internal::RingHeader;
-
-constexpr uint64_t kBytes =
-    internal::kRecordsOffset + internal::kRecords * sizeof(CallRecord);
-
-// `text` with escapes for what would steer a terminal.
-std::string Printable(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(text[i]);
-    const uint8_t next = i + 1 < text.size() ? text[i + 1] : 0;
-    // In UTF-8, U+0080 to U+009F.
-    const bool is_long = byte == 0xc2 && next >= 0x80 && next < 0xa0;
-    if (byte >= 0x20 && byte != 0x7f && !is_long) {
-      out.push_back(text[i]);
-      continue;
-    }
-    absl::StrAppend(&out, "\\x", absl::Hex(byte, absl::kZeroPad2));
-    if (is_long) absl::StrAppend(&out, "\\x", absl::Hex(next));
-    i += is_long;
-  }
-  return out;
-}
-
-// Reads all of a regular file of kBytes bytes, into memory of the caller: the
-// file may change, or become shorter, at any time.
-absl::Status ReadFile(const std::string& path, std::vector<char>* bytes) {
-  // Without O_NONBLOCK, open waits for the writer of a FIFO.
-  const int fd =
-      open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  struct stat info;
-  if (fd < 0 || fstat(fd, &info) != 0) {
-    const absl::Status status = absl::ErrnoToStatus(errno, "cannot be read");
-    if (fd >= 0) close(fd);
-    return status;
-  }
-  if (!S_ISREG(info.st_mode)) {
-    close(fd);
-    return absl::DataLossError("is no regular file");
-  }
-  uint64_t have = 0;
-  bytes->resize(kBytes);
-  while (have < kBytes) {
-    const ssize_t got = pread(fd, bytes->data() + have, kBytes - have,
-                              static_cast<off_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    have += static_cast<uint64_t>(got);
-  }
-  close(fd);
-  if (have == kBytes && static_cast<uint64_t>(info.st_size) == kBytes) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(absl::StrCat(
-      "has ", have < kBytes ? have : static_cast<uint64_t>(info.st_size),
-      " bytes, not ", kBytes));
-}
-
-// The records of one rank, as they were when the file was read.
-class RankFile {
- public:
-  // `buffer` is memory for the file, used again for the next one.
-  static absl::StatusOr<std::unique_ptr<RankFile>> Open(
-      const std::string& path, std::vector<char>* buffer) {
-    DEVRT_RETURN_IF_ERROR(ReadFile(path, buffer));
-    const auto& header = *reinterpret_cast<const RingHeader*>(buffer->data());
-    if (std::memcmp(header.magic, internal::kRingMagic, sizeof header.magic) !=
-            0 ||
-        header.version != internal::kRingVersion) {
-      return absl::DataLossError("is no recorder's file of this version");
-    }
-    if (header.size == 0 || header.size > INT32_MAX ||
-        header.rank >= header.size) {
-      return absl::DataLossError(
-          absl::StrCat("is of rank ", header.rank, " of ", header.size));
-    }
-    return std::unique_ptr<RankFile>(new RankFile(path, buffer->data()));
-  }
-  RankFile(const RankFile&) = delete;
-  RankFile& operator=(const RankFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::pair<uint64_t, uint64_t> communicator() const { return communicator_; }
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  // The collectives that are kept: [first, last]; last is 0 if there is none.
-  uint64_t first() const { return first_; }
-  uint64_t last() const { return last_; }
-  // nullptr if the record was not kept.
-  const CallRecord* Find(uint64_t sequence) const {
-    if (sequence < first_ || sequence > last_) return nullptr;
-    const uint32_t index = by_sequence_[sequence - first_];
-    return index == kNone ? nullptr : &records_[index];
-  }
-  // The newest send or recv that is not known to be complete, or nullptr.
-  const CallRecord* OpenTransfer() const {
-    const CallRecord* newest = nullptr;
-    for (const CallRecord& record : records_) {
-      if (record.sequence != 0 || record.end_ns != 0) continue;
-      if (newest == nullptr || record.number > newest->number) {
-        newest = &record;
-      }
-    }
-    return newest;
-  }
-  const std::string& Label() const { return label_; }
-  const std::string& Failure() const { return failure_; }
-  std::string Site(const CallRecord& record) const {
-    if (record.file == 0 || record.file > names_.size()) return "";
-    const char* const name = names_.data() + record.file - 1;
-    const size_t room = names_.size() - (record.file - 1);
-    return absl::StrCat(" ",
-                        Printable(std::string_view(name, strnlen(name, room))),
-                        ":", record.line);
-  }
-
- private:
-  static constexpr uint32_t kNone = UINT32_MAX;
-
-  // Copies what the report needs: most files are mostly empty.
-  RankFile(const std::string& path, const char* bytes) : path_(path) {
-    const auto& header = *reinterpret_cast<const RingHeader*>(bytes);
-    communicator_ = {header.id, header.key};
-    rank_ = static_cast<int>(header.rank);
-    size_ = static_cast<int>(header.size);
-    label_ = Text(header.label);
-    if (header.failed.load(std::memory_order_relaxed) != 0) {
-      failure_ = Text(header.failure);
-    }
-    const uint64_t used =
-        std::min(header.names_used.load(std::memory_order_relaxed),
-                 internal::kNamesBytes);
-    names_.assign(bytes + internal::kNamesOffset, used);
-    const auto* const records =
-        reinterpret_cast<const CallRecord*>(bytes + internal::kRecordsOffset);
-    const auto is_there = [](const CallRecord& record) {
-      return record.number != 0 && record.sequence <= INT64_MAX;
-    };
-    records_.reserve(
-        std::count_if(records, records + internal::kRecords, is_there));
-    std::copy_if(records, records + internal::kRecords,
-                 std::back_inserter(records_), is_there);
-    IndexRecords();
-  }
-
-  template <size_t kSize>
-  static std::string Text(const char (&text)[kSize]) {
-    return Printable(std::string_view(text, strnlen(text, kSize)));
-  }
-
-  void IndexRecords() {
-    uint64_t least = UINT64_MAX;
-    for (const CallRecord& record : records_) {
-      if (record.sequence == 0) continue;
-      least = std::min(least, record.sequence);
-      last_ = std::max(last_, record.sequence);
-    }
-    if (last_ == 0) return;
-    first_ = last_ - least < internal::kRecords
-                 ? least
-                 : last_ - internal::kRecords + 1;
-    by_sequence_.resize(last_ - first_ + 1, kNone);
-    for (size_t i = 0; i < records_.size(); ++i) {
-      const uint64_t sequence = records_[i].sequence;
-      if (sequence == 0 || sequence < first_) continue;
-      by_sequence_[sequence - first_] = static_cast<uint32_t>(i);
-    }
-  }
-
-  const std::string path_;
-  std::pair<uint64_t, uint64_t> communicator_;
-  int rank_ = 0;
-  int size_ = 0;
-  std::string label_;
-  std::string failure_;
-  std::string names_;
-  std::vector<CallRecord> records_;
-  uint64_t first_ = 1;
-  uint64_t last_ = 0;
-  std::vector<uint32_t> by_sequence_;  // places in records_
-};
+using internal::Printable;
+using internal::RankFile;
 
 bool IsAlike(const CallRecord& a, const CallRecord& b) {
   return a.op == b.op && a.dtype == b.dtype && a.count == b.count &&
@@ -262,16 +84,22 @@ class Comparison {
     files_.push_back(std::move(file));
   }
 
-  std::string Text() {
+  // Of one communicator, without its name: where the ranks differ.
+  std::string Findings() {
     std::sort(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
       return a->rank() < b->rank();
     });
     const std::string other_sizes = TakeOutOtherSizes();
+    return absl::StrCat(Missing(), Difference(), Transfers(), Gone(),
+                        other_sizes);
+  }
+
+  std::string Text() {
+    const std::string findings = Findings();
     const RankFile& first = *files_[0];
     std::string text =
         absl::StrCat("communicator ", first.Label(), ", ", first.size(),
-                     first.size() == 1 ? " rank: " : " ranks: ");
-    absl::StrAppend(&text, Missing(), Difference(), Transfers(), other_sizes);
+                     first.size() == 1 ? " rank: " : " ranks: ", findings);
     for (const auto& file : files_) {
       const std::string failure = file->Failure();
       if (failure.empty()) continue;
@@ -372,16 +200,28 @@ class Comparison {
     return groups.Lines("waits in", "wait in");
   }
 
+  std::string Gone() const {
+    Groups groups;
+    for (const auto& file : files_) {
+      if (!file->is_gone()) continue;
+      const CallRecord* const last = file->Newest();
+      groups.Add(last == nullptr       ? "before its first call"
+                 : last->sequence == 0 ? "at " + CallOf(*file, *last)
+                                       : "at " + CallAt(*file, *last),
+                 file->rank());
+    }
+    return groups.Lines("is gone: the process ended without Finish,",
+                        "are gone: the processes ended without Finish,");
+  }
+
   std::vector<std::unique_ptr<RankFile>> files_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::string> Report(std::string_view folder) {
-  const std::string path(folder);
-  DIR* const dir = opendir(path.c_str());
+// The recorders' files in the folder, sorted.
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& folder) {
+  DIR* const dir = opendir(folder.c_str());
   if (dir == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path, " cannot be read"));
+    return absl::ErrnoToStatus(errno, absl::StrCat(folder, " cannot be read"));
   }
   std::vector<std::string> names;
   while (const dirent* const entry = readdir(dir)) {
@@ -389,6 +229,14 @@ absl::StatusOr<std::string> Report(std::string_view folder) {
   }
   closedir(dir);
   std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> Report(std::string_view folder) {
+  const std::string path(folder);
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesOf(path));
   std::map<std::pair<uint64_t, uint64_t>, Comparison> communicators;
   std::string damaged;
   std::vector<char> buffer;
@@ -414,6 +262,28 @@ absl::StatusOr<std::string> Report(std::string_view folder) {
     absl::StrAppend(&text, comparison.Text());
   }
   return absl::StrCat(text, damaged);
+}
+
+absl::StatusOr<std::string> internal::CompareRanks(std::string_view folder,
+                                                   uint64_t id, uint64_t key) {
+  const std::string path(folder);
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesOf(path));
+  const std::string begin = FileBegin(key);
+  Comparison comparison;
+  bool has_any = false;
+  std::vector<char> buffer;
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, begin)) continue;
+    auto file = RankFile::Open(absl::StrCat(path, "/", name), &buffer);
+    if (!file.ok() || (*file)->communicator() != std::pair(id, key)) continue;
+    comparison.Add(*std::move(file));
+    has_any = true;
+  }
+  if (!has_any) return absl::NotFoundError(path);
+  std::vector<std::string> lines =
+      absl::StrSplit(comparison.Findings(), '\n', absl::SkipEmpty());
+  for (std::string& line : lines) absl::StripAsciiWhitespace(&line);
+  return absl::StrJoin(lines, "; ");
 }
 
 }  // namespace devrt::collectives

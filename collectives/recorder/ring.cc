@@ -3,6 +3,7 @@
 #include "collectives/recorder/ring.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +80,10 @@ std::string CallText(uint32_t op, uint32_t dtype, uint64_t count,
   return absl::StrCat(text, ")");
 }
 
+std::string FileBegin(uint64_t key) {
+  return absl::StrCat(absl::Hex(key), ".");
+}
+
 uint64_t NowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -84,12 +91,18 @@ uint64_t NowNs() {
          static_cast<uint64_t>(now.tv_nsec);
 }
 
+uint64_t HostNumber() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  return std::getline(file, boot) ? std::hash<std::string>()(boot) : 0;
+}
+
 absl::StatusOr<std::unique_ptr<Ring>> Ring::Make(const Identity& identity,
                                                  std::string_view folder) {
   int fd = -1;
   std::string path;
   if (!folder.empty()) {
-    path = absl::StrCat(std::string(folder), "/", absl::Hex(identity.key), ".",
+    path = absl::StrCat(std::string(folder), "/", FileBegin(identity.key),
                         identity.rank, ".", getpid(), ".dvcl");
     fd = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
               0600);
@@ -126,11 +139,17 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::Make(const Identity& identity,
   header->rank = identity.rank;
   header->size = identity.size;
   CopyText(identity.label, header->label, sizeof header->label);
+  // Without the number no reader looks at the lock.
+  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    header->host = HostNumber();
+  }
   std::memcpy(header->magic, kRingMagic, sizeof kRingMagic);
   return ring;
 }
 
 Ring::~Ring() {
+  // Not in a forked child, whose parent goes on.
+  if (header()->pid == static_cast<uint32_t>(getpid())) Leave();
   munmap(base_, kBytes);
   if (fd_ >= 0) close(fd_);
 }
@@ -179,6 +198,8 @@ void Ring::Fail(std::string_view why) {
   CopyText(why, header()->failure, sizeof header()->failure);
   header()->failed.store(1, std::memory_order_release);
 }
+
+void Ring::Leave() { header()->left.store(1, std::memory_order_release); }
 
 const CallRecord* Ring::Find(uint64_t number) const {
   if (number == 0 || number > written()) return nullptr;

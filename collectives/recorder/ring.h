@@ -8,7 +8,8 @@
 //   kRecordsOffset   kRecords times CallRecord
 //
 // The kernel keeps what was written to the file's pages when the process is
-// killed.  The file has all its room from the beginning, so that a full disk is
+// killed, and lets its lock of the file go: so a reader on this machine sees that
+// the rank is gone.  The file has all its room from the beginning, so that a full disk is
 // an error of Make, and no signal later.  Numbers have the byte order of this
 // machine.
 //
@@ -67,6 +68,8 @@ struct RingHeader {
   char label[256];                   // the communicator, for people
   std::atomic<uint32_t> failed;      // 1: the communicator has failed
   char failure[2048];                // why, shortened
+  uint64_t host;                     // HostNumber(); 0: the file has no lock
+  std::atomic<uint32_t> left;        // 1: it has left in good order
 };
 static_assert(sizeof(RingHeader) <= kNamesOffset);
 
@@ -86,7 +89,13 @@ struct Call {
 std::string CallText(uint32_t op, uint32_t dtype, uint64_t count,
                      uint32_t reduction, int32_t root_or_peer);
 
+// How the names of the files of one communicator begin.
+std::string FileBegin(uint64_t key);
+
 uint64_t NowNs();  // CLOCK_MONOTONIC
+
+// Differs between machines, and between runs of one; 0 if it is not known.
+uint64_t HostNumber();
 
 class Ring {
  public:
@@ -114,6 +123,14 @@ class Ring {
   void End(uint64_t number);
   // Marks the communicator as failed.
   void Fail(std::string_view why);
+  // The rank leaves in good order, as it also does with the Ring: if the process
+  // ends now, nothing is lost.
+  void Leave();
+
+  // Where its file lies; empty: it is in memory.
+  std::string_view folder() const {
+    return std::string_view(path_).substr(0, path_.rfind('/'));
+  }
 
   uint64_t written() const {
     return header()->written.load(std::memory_order_acquire);

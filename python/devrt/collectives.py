@@ -59,7 +59,8 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-_Options = Tuple[str, str, Optional[float], Optional[float], str, bool, bool, bool]
+_Options = Tuple[
+    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool]
 
 
 class Communicator:
@@ -311,6 +312,7 @@ def init(
     shared_device: bool = False,
     order_across_communicators: bool = True,
     allow_mixed_versions: bool = False,
+    check_signatures: bool = False,
 ) -> Communicator:
     """Returns this process's place in a communicator.  Every rank calls it.
 
@@ -329,10 +331,13 @@ def init(
     on_failure: "report", "abort" (all communicators of the device) or "terminate" (the
         process, with code 134).
     shared_device: other ranks may have this device, for tests.
+    check_signatures: before each submission the ranks compare their collectives over
+        the bootstrap, so that a mismatch is a ValueError with every rank's line instead
+        of a hang.  Slow: for the search of one.
     """
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
-               order_across_communicators, allow_mixed_versions)
+               order_across_communicators, allow_mixed_versions, check_signatures)
     if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):
         return Communicator(_core._create_rank_over_pmix(device, options))
     if isinstance(bootstrap, (str, os.PathLike)) and os.fspath(bootstrap) != "auto":
@@ -393,7 +398,7 @@ def init_all(
     """
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
-               order_across_communicators, False)
+               order_across_communicators, False, False)
     return [Communicator(core) for core in _core._create_ranks(list(devices), options)]
 
 

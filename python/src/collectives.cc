@@ -65,7 +65,7 @@ Reduction ReductionOf(const std::string& name) {
 }
 
 // (name, provider, init_timeout, timeout, on_failure, shared_device,
-// order_across_communicators, allow_mixed_versions)
+// order_across_communicators, allow_mixed_versions, check_signatures)
 collectives::Options OptionsOf(nb::handle values) {
   collectives::Options options;
   options.name = nb::cast<std::string>(values[0]);
@@ -87,6 +87,7 @@ collectives::Options OptionsOf(nb::handle values) {
   options.shared_device = nb::cast<bool>(values[5]);
   options.order_across_communicators = nb::cast<bool>(values[6]);
   options.allow_mixed_versions = nb::cast<bool>(values[7]);
+  options.check_signatures = nb::cast<bool>(values[8]);
   return options;
 }
 
@@ -131,13 +132,26 @@ std::shared_ptr<Exchange> MakeExchange(nb::object all_gather) {
                                    });
 }
 
+// What a call of Create uses, which may go on in the background.
+struct Creation {
+  std::shared_ptr<Exchange> exchange;  // null: another bootstrap
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::optional<Communicator> made;
+};
+
 // The place of one rank.  The last user of the communicator ends it, which may
 // wait: without the GIL.
 class Rank {
  public:
-  explicit Rank(Communicator communicator)
+  // `bootstrap` outlives the communicator, which may ask it; null: it was for
+  // the creation only.
+  explicit Rank(Communicator communicator,
+                std::shared_ptr<Creation> bootstrap = nullptr)
       : device_(WrapDevice(communicator.device())),
-        communicator_(std::make_shared<Communicator>(std::move(communicator))) {
+        communicator_(new Communicator(std::move(communicator)),
+                      [bootstrap = std::move(bootstrap)](Communicator* ended) {
+                        delete ended;
+                      }) {
     if (device_ == nullptr) ThrowPythonError();
   }
   Rank(const Rank&) = delete;
@@ -234,31 +248,27 @@ DeviceObject* DeviceObjectOf(nb::handle device) {
   return object;
 }
 
-// What a call of Create uses, which may go on in the background.
-struct Creation {
-  std::shared_ptr<Exchange> exchange;  // null: another bootstrap
-  std::unique_ptr<Bootstrap> bootstrap;
-  std::optional<Communicator> made;
-};
-
 Rank* CreateRank(nb::handle device, nb::handle options,
                  std::shared_ptr<Creation> creation) {
   const DeviceObject* const object = DeviceObjectOf(device);
   const SiteHere site;
+  const collectives::Options wanted = OptionsOf(options);
   try {
-    RunOrThrow(
-        *object->backend, [creation, on = object->device,
-                           wanted = OptionsOf(options), here = CallSite(site)] {
-          auto result =
-              Communicator::Create(on, *creation->bootstrap, wanted, here);
-          if (result.ok()) creation->made.emplace(*std::move(result));
-          return result.status();
-        });
+    RunOrThrow(*object->backend,
+               [creation, on = object->device, wanted, here = CallSite(site)] {
+                 auto result = Communicator::Create(on, *creation->bootstrap,
+                                                    wanted, here);
+                 if (result.ok()) creation->made.emplace(*std::move(result));
+                 return result.status();
+               });
   } catch (...) {
     if (creation->exchange != nullptr) creation->exchange->Rethrow();
     throw;
   }
-  return new Rank(*std::move(creation->made));
+  Communicator made = *std::move(creation->made);
+  creation->made.reset();
+  return new Rank(std::move(made),
+                  wanted.check_signatures ? std::move(creation) : nullptr);
 }
 
 Rank* CreateOver(nb::object device, int rank, int size, nb::object all_gather,

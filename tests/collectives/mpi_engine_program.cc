@@ -154,6 +154,25 @@ void SplitInTwo(Communicator* comm) {
   Expect(none.has_value() == (rank != 0), "none for color -1", "another");
 }
 
+// The last rank has another count: every rank is told before MPI begins.
+void CallsThatDiffer(Device device, Bootstrap* bootstrap) {
+  Options options = MpiOptions();
+  options.check_signatures = true;
+  Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  const int last = comm.size() - 1;
+  const Array x = Of(device, comm.rank() == last ? 5 : 4, 1);
+  const absl::Status differ = comm.AllReduce(x, x);
+  Expect(absl::IsInvalidArgument(differ) &&
+             absl::StrContains(
+                 differ.message(),
+                 absl::StrCat("rank ", last, ": all_reduce(float32 x 5, sum)")),
+         "the calls differ", differ.ToString());
+  const Array y = Of(device, 4, comm.rank() + 1);
+  ExpectOk(comm.AllReduce(y, y), "all_reduce after a mismatch");
+  ExpectAll(y, SumTo(comm.size()), "the sum of all ranks");
+  ExpectOk(comm.Finish(), "Finish");
+}
+
 // The last rank does not come: the others' time ends, and the communicator.
 void OneIsMissing(Device device, Bootstrap* bootstrap) {
   Options options = MpiOptions();
@@ -186,6 +205,7 @@ void Run(const char* backend) {
     SplitInTwo(&comm);
     ExpectOk(comm.Finish(), "Finish");
   }
+  CallsThatDiffer(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
 }
 

@@ -310,8 +310,43 @@ TEST_F(Reports, SurviveAKill) {
   const auto mine = MakeRing(0, 2);
   mine->Append(AllReduceOf(1, 4));
   EXPECT_THAT(ReportText(),
-              HasSubstr("rank 1 is at 2 all_reduce(float32 x 5, sum) "
-                        "train.cc:77"));
+              AllOf(HasSubstr("rank 1 is at 2 all_reduce(float32 x 5, sum) "
+                              "train.cc:77"),
+                    HasSubstr("rank 1 is gone: the process ended without "
+                              "Finish, at 2 all_reduce(float32 x 5, sum) "
+                              "train.cc:77"),
+                    Not(HasSubstr("rank 0 is gone"))));
+}
+
+// A rank that has left, or that said why it failed, is not gone.
+TEST_F(Reports, NameNoRankThatHasLeft) {
+  MakeRing(0, 3)->Append(AllReduceOf(1, 4));
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto ring = MakeRing(1, 3);
+    ring->Append(AllReduceOf(1, 4));
+    ring->Fail("a timeout");
+    const auto other = MakeRing(2, 3);
+    other->Leave();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_THAT(ReportText(), AllOf(HasSubstr("rank 1 says: a timeout"),
+                                  Not(HasSubstr("gone"))));
+}
+
+// The error of a rank compares all of them, where their records are files.
+TEST_F(Reports, AreInTheErrorOfARank) {
+  setenv("DEVRT_COLLECTIVES_RECORD", folder_.c_str(), 1);
+  collectives::Options options;
+  options.timeout = absl::Milliseconds(5);
+  std::vector<Communicator> ranks = MakeRanks(2, options);
+  const Array x = Filled(0, 4, 1);
+  ASSERT_OK(ranks[0].AllReduce(x, x));
+  EXPECT_THAT(ranks[0].Wait().ToString(),
+              AllOf(HasSubstr("; by their records: they differ at 1; rank 0 is "
+                              "at 1 all_reduce(int32 x 4, sum)"),
+                    HasSubstr("rank 1 is at no collective yet")));
 }
 
 TEST_F(Reports, OfAProgram) {

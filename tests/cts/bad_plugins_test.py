@@ -175,7 +175,8 @@ class NotWrittenYet(SuiteTest):
         """Whichever extension is missing."""
         names = {"memory.virtual_wrong_calls": "virtual_memory",
                  "extension.elementwise_fill": "elementwise",
-                 "extension.reduce_operations": "reduce"}
+                 "extension.reduce_operations": "reduce",
+                 "collectives.every_operation": "collectives"}
         report = self.run_cts(plugin("good"), "--items=" + ",".join(names),
                               expect=NOTHING_RAN)
         for name, extension in names.items():

@@ -103,7 +103,7 @@ class Texts(SuiteTest):
             self.assertIn(test["promise"].split()[0], text)
             self.assertRegex(test["promise"], r"\.$")
             for item in test["items"]:
-                self.assertRegex(item, r"^[CR]\d+$")
+                self.assertRegex(item, r"^(K-)?[CR]\d+$")
             if test["group"] not in groups:
                 groups.append(test["group"])
         self.assertEqual(re.findall(r"(?m)^(\w+)$", text), groups)

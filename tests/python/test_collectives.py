@@ -306,6 +306,27 @@ def test_a_folder(two, tmp_path):
     assert in_threads([run(0), run(1)]) == [[3] * 4] * 2
 
 
+def test_the_ranks_compare_their_calls(two):
+    meeting = exchanges(2)
+
+    def run(rank):
+        def body():
+            comm = collectives.init(two[rank], meeting[rank], rank=rank, size=2,
+                                    check_signatures=True)
+            with pytest.raises(ValueError) as differ:
+                comm.all_reduce(full(comm, 1, count=3 + rank))
+            total = comm.all_reduce(full(comm, rank + 1)).tolist()
+            comm.finish(timeout=30)
+            return str(differ.value), total
+        return body
+
+    for text, total in in_threads([run(0), run(1)]):
+        assert "rank 0: all_reduce(float32 x 3, sum)" in text
+        assert "rank 1: all_reduce(float32 x 4, sum)" in text
+        assert "test_collectives.py" in text
+        assert total == [3] * 4
+
+
 class Store:
     """As torch.distributed.Store, for one process."""
 

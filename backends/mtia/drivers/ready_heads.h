@@ -39,9 +39,13 @@ class ReadyHeads {
     return op->state == OpState::kRunning || !Tokens::NeedsToken(op) ||
            g_machine->tokens.Of(op).available();
   }
-  uint32_t CountRunnable() const {
+  // Their number, or `most` if there are more: counts no further.
+  uint32_t CountRunnable(uint32_t most = UINT32_MAX) const {
     uint32_t count = 0;
-    for (const StreamCore* const s : by_age_) count += Runnable(s) ? 1 : 0;
+    for (const StreamCore* const s : by_age_) {
+      if (count == most) break;
+      count += Runnable(s) ? 1 : 0;
+    }
     return count;
   }
 

@@ -124,7 +124,7 @@ Pick VirtualChoice::Choose(HostThread* me, bool able, Until until) {
     if (!decisions.replaying()) {
       // A single candidate needs no decision.  The top of the heap is runnable.
       if (hosts_.size() + (heads_->by_time().empty() ? 0 : 1) < 2 &&
-          CountCandidates() < 2) {
+          hosts_.size() + heads_->CountRunnable(2) < 2) {
         return pick;
       }
       decisions.Choose(ChoiceKind::kSchedule, UINT32_MAX, IndexOf(pick));

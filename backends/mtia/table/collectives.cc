@@ -302,7 +302,8 @@ const devrt_collectives_v0 kCollectivesTable = {
     DEVRT_COLLECTIVES_STREAM_ORDERED | DEVRT_COLLECTIVES_ABORT |
         DEVRT_COLLECTIVES_REVOKE | DEVRT_COLLECTIVES_SPLIT |
         DEVRT_COLLECTIVES_SHRINK | DEVRT_COLLECTIVES_REGISTER |
-        DEVRT_COLLECTIVES_SHARED_DEVICE | DEVRT_COLLECTIVES_OWN_DEADLINES,
+        DEVRT_COLLECTIVES_SHARED_DEVICE | DEVRT_COLLECTIVES_OWN_DEADLINES |
+        DEVRT_COLLECTIVES_COMPARES,
     devrt::plugin::Thunk<&Backend::collectives_info>,
     devrt::plugin::Thunk<&Backend::collectives_supports>,
     devrt::plugin::Thunk<&Backend::unique_id>,

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "collectives/core/failure.h"
 #include "collectives/core/watch.h"
+#include "devrt/collectives/bootstrap.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/devrt.h"
@@ -251,6 +252,30 @@ TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
   EXPECT_THAT(devices_[2].Health().message(), HasSubstr("the end of commun"));
   fake_nccl_let_go();
+}
+
+// K-C14: NCCL itself would hang.
+TEST_F(NcclCommunicators, CompareTheirCalls) {
+  const auto bootstraps = Must(collectives::FromThreads(kRanks));
+  Options options;
+  options.check_signatures = true;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kRanks; ++i) {
+    threads.emplace_back([&, i] {
+      Communicator rank =
+          Must(Communicator::Create(devices_[i], *bootstraps[i], options));
+      const Array x = Ints(i, {1, 2});
+      const Array y = Ints(i, i == 1 ? std::vector<int32_t>{1, 2, 3}
+                                     : std::vector<int32_t>{1, 2});
+      EXPECT_STATUS(rank.AllReduce(y, y), kInvalidArgument,
+                    "rank 1: all_reduce(int32 x 3, sum)");
+      EXPECT_EQ(rank.state(), State::kReady);
+      EXPECT_OK(rank.AllReduce(x, x));
+      EXPECT_THAT(Values(x), ElementsAre(kRanks, 2 * kRanks));
+      EXPECT_OK(rank.Finish());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

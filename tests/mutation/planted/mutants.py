@@ -33,7 +33,7 @@ BACKEND = pathlib.PurePosixPath("backends/mtia")
 ARRAYS = pathlib.PurePosixPath("arrays")
 ARRAY_TABLES = ("order", "ops")
 SUBJECTS = ("streams", "events", "order", "host_functions", "copies", "memory",
-            "peers", "errors", "devices", "extensions")
+            "peers", "errors", "devices", "extensions", "collectives")
 
 
 class TableError(Exception):
@@ -107,8 +107,8 @@ def load():
         raise TableError(f"two mutants are named {mutant.name}")
       if not re.fullmatch(r"[a-z][a-z0-9_]*", mutant.name):
         raise TableError(f"mutant {mutant.name!r}: use a-z, 0-9 and _")
-      if not all(re.fullmatch(r"C\d+", i) for i in mutant.items.split()):
-        raise TableError(f"mutant {mutant.name}: items are like \"C24 C27\"")
+      if not all(re.fullmatch(r"(K-)?C\d+", i) for i in mutant.items.split()):
+        raise TableError(f"mutant {mutant.name}: items are like \"C24 K-C3\"")
       if mutant.old == mutant.new or not mutant.witness.endswith("."):
         raise TableError(f"mutant {mutant.name}: no change, or no witness")
       found[mutant.name] = mutant

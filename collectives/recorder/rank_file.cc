@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "collectives/recorder/rank_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/status.h"
+
+namespace devrt::collectives::internal {
+namespace {
+
+constexpr uint64_t kBytes = kRecordsOffset + kRecords * sizeof(CallRecord);
+
+// Returns true if nobody holds the lock of a recorder's file any more: what is
+// read from now on is final.  A file that is being made has no magic yet, and no
+// lock.
+bool HasNoOwner(int fd) {
+  char magic[sizeof kRingMagic];
+  return pread(fd, magic, sizeof magic, 0) == sizeof magic &&
+         std::memcmp(magic, kRingMagic, sizeof magic) == 0 &&
+         flock(fd, LOCK_SH | LOCK_NB) == 0;  // until fd is closed
+}
+
+// Returns true if the rank has neither left in good order nor said why it
+// failed, where its lock tells something.
+bool IsLost(const RingHeader& header) {
+  return header.failed.load(std::memory_order_acquire) == 0 &&
+         header.left.load(std::memory_order_acquire) == 0 && header.host != 0 &&
+         header.host == HostNumber();
+}
+
+// Reads all of a regular file of kBytes bytes, into memory of the caller: the
+// file may change, or become shorter, at any time.
+absl::Status ReadFile(const std::string& path, std::vector<char>* bytes,
+                      bool* is_gone) {
+  // Without O_NONBLOCK, open waits for the writer of a FIFO.
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) != 0) {
+    const absl::Status status = absl::ErrnoToStatus(errno, "cannot be read");
+    if (fd >= 0) close(fd);
+    return status;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    close(fd);
+    return absl::DataLossError("is no regular file");
+  }
+  uint64_t have = 0;
+  const bool has_no_owner = HasNoOwner(fd);
+  bytes->resize(kBytes);
+  while (have < kBytes) {
+    const ssize_t got = pread(fd, bytes->data() + have, kBytes - have,
+                              static_cast<off_t>(have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += static_cast<uint64_t>(got);
+  }
+  *is_gone = has_no_owner && have == kBytes &&
+             IsLost(*reinterpret_cast<const RingHeader*>(bytes->data()));
+  close(fd);
+  if (have == kBytes && static_cast<uint64_t>(info.st_size) == kBytes) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      "has ", have < kBytes ? have : static_cast<uint64_t>(info.st_size),
+      " bytes, not ", kBytes));
+}
+
+}  // namespace
+
+std::string Printable(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    const uint8_t next = i + 1 < text.size() ? text[i + 1] : 0;
+    // In UTF-8, U+0080 to U+009F.
+    const bool is_long = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    if (byte >= 0x20 && byte != 0x7f && !is_long) {
+      out.push_back(text[i]);
+      continue;
+    }
+    absl::StrAppend(&out, "\\x", absl::Hex(byte, absl::kZeroPad2));
+    if (is_long) absl::StrAppend(&out, "\\x", absl::Hex(next));
+    i += is_long;
+  }
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<RankFile>> RankFile::Open(
+    const std::string& path, std::vector<char>* buffer) {
+  bool is_gone = false;
+  DEVRT_RETURN_IF_ERROR(ReadFile(path, buffer, &is_gone));
+  const auto& header = *reinterpret_cast<const RingHeader*>(buffer->data());
+  if (std::memcmp(header.magic, kRingMagic, sizeof header.magic) != 0 ||
+      header.version != kRingVersion) {
+    return absl::DataLossError("is no recorder's file of this version");
+  }
+  if (header.size == 0 || header.size > INT32_MAX ||
+      header.rank >= header.size) {
+    return absl::DataLossError(
+        absl::StrCat("is of rank ", header.rank, " of ", header.size));
+  }
+  return std::unique_ptr<RankFile>(new RankFile(path, buffer->data(), is_gone));
+}
+
+const CallRecord* RankFile::Find(uint64_t sequence) const {
+  if (sequence < first_ || sequence > last_) return nullptr;
+  const uint32_t index = by_sequence_[sequence - first_];
+  return index == kNone ? nullptr : &records_[index];
+}
+
+const CallRecord* RankFile::OpenTransfer() const {
+  const CallRecord* newest = nullptr;
+  for (const CallRecord& record : records_) {
+    if (record.sequence != 0 || record.end_ns != 0) continue;
+    if (newest == nullptr || record.number > newest->number) {
+      newest = &record;
+    }
+  }
+  return newest;
+}
+
+const CallRecord* RankFile::Newest() const {
+  const auto newest = std::max_element(
+      records_.begin(), records_.end(),
+      [](const auto& a, const auto& b) { return a.number < b.number; });
+  return newest == records_.end() ? nullptr : &*newest;
+}
+
+std::string RankFile::Site(const CallRecord& record) const {
+  if (record.file == 0 || record.file > names_.size()) return "";
+  const char* const name = names_.data() + record.file - 1;
+  const size_t room = names_.size() - (record.file - 1);
+  return absl::StrCat(" ",
+                      Printable(std::string_view(name, strnlen(name, room))),
+                      ":", record.line);
+}
+
+RankFile::RankFile(const std::string& path, const char* bytes, bool is_gone)
+    : path_(path), is_gone_(is_gone) {
+  const auto& header = *reinterpret_cast<const RingHeader*>(bytes);
+  communicator_ = {header.id, header.key};
+  rank_ = static_cast<int>(header.rank);
+  size_ = static_cast<int>(header.size);
+  label_ = Text(header.label);
+  if (header.failed.load(std::memory_order_relaxed) != 0) {
+    failure_ = Text(header.failure);
+  }
+  const uint64_t used =
+      std::min(header.names_used.load(std::memory_order_relaxed), kNamesBytes);
+  names_.assign(bytes + kNamesOffset, used);
+  const auto* const records =
+      reinterpret_cast<const CallRecord*>(bytes + kRecordsOffset);
+  const auto is_there = [](const CallRecord& record) {
+    return record.number != 0 && record.sequence <= INT64_MAX;
+  };
+  records_.reserve(std::count_if(records, records + kRecords, is_there));
+  std::copy_if(records, records + kRecords, std::back_inserter(records_),
+               is_there);
+  IndexRecords();
+}
+
+void RankFile::IndexRecords() {
+  uint64_t least = UINT64_MAX;
+  for (const CallRecord& record : records_) {
+    if (record.sequence == 0) continue;
+    least = std::min(least, record.sequence);
+    last_ = std::max(last_, record.sequence);
+  }
+  if (last_ == 0) return;
+  first_ = last_ - least < kRecords ? least : last_ - kRecords + 1;
+  by_sequence_.resize(last_ - first_ + 1, kNone);
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const uint64_t sequence = records_[i].sequence;
+    if (sequence == 0 || sequence < first_) continue;
+    by_sequence_[sequence - first_] = static_cast<uint32_t>(i);
+  }
+}
+
+}  // namespace devrt::collectives::internal
