@@ -4,15 +4,24 @@
 // and the same weights, and the devices add up their gradients.
 //
 //   DEVRT_MTIA=devices=8 data_parallel --devices=8
+//   mpiexec -n 4 mpi_data_parallel
 //
 // The model is y = w * x + b, of which the program knows the answer: w = 3 and
-// b = -1.  The devices are those of the simulator, in one process and with one
-// thread.
+// b = -1.  The devices are those of the simulator: all in one process and with
+// one thread, or with DEVRT_EXAMPLE_MPI one in each process that MPI starts.
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
+
+#ifdef DEVRT_EXAMPLE_MPI
+#include <mpi.h>
+
+#include "devrt/collectives/mpi_bootstrap.h"
+#include "devrt/collectives/mpi_engine.h"
+#endif
 
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
@@ -34,12 +43,13 @@ struct Replica {
   Array x, y, w, b;
 };
 
-absl::StatusOr<Replica> MakeReplica(devrt::Device device, size_t rank,
-                                    size_t ranks) {
+absl::StatusOr<Replica> MakeReplica(const Communicator& communicator) {
+  const devrt::Device device = communicator.device();
+  const int rank = communicator.rank();
+  const int ranks = communicator.size();
   std::vector<float> x(kSamples), y(kSamples);
   for (int64_t i = 0; i < kSamples; ++i) {
-    const auto at = static_cast<float>(i * static_cast<int64_t>(ranks) +
-                                       static_cast<int64_t>(rank));
+    const auto at = static_cast<float>(i * ranks + rank);
     x[i] = 2 * at / static_cast<float>(kSamples * ranks) - 1;
     y[i] = 3 * x[i] - 1;
   }
@@ -63,26 +73,24 @@ absl::StatusOr<std::vector<Array>> Gradients(const Replica& replica) {
   return std::vector<Array>{of_w, of_b};
 }
 
-absl::Status Update(const Array& weight, const Array& sum, size_t ranks) {
+absl::Status Update(const Array& weight, const Array& sum, int ranks) {
   DEVRT_ASSIGN_OR_RETURN(const Array step,
                          devrt::Mul(sum, kRate / static_cast<float>(ranks)));
   DEVRT_ASSIGN_OR_RETURN(const Array next, devrt::Sub(weight, step));
   return weight.CopyFrom(next);
 }
 
-absl::Status Train(const std::vector<devrt::Device>& devices) {
-  DEVRT_ASSIGN_OR_RETURN(std::vector<Communicator> ranks,
-                         Communicator::CreateAll(devices));
+// With the ranks of this process.
+absl::Status Train(std::vector<Communicator> ranks) {
   std::vector<Replica> replicas;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    DEVRT_ASSIGN_OR_RETURN(Replica replica,
-                           MakeReplica(devices[i], i, devices.size()));
+  for (const Communicator& rank : ranks) {
+    DEVRT_ASSIGN_OR_RETURN(Replica replica, MakeReplica(rank));
     replicas.push_back(std::move(replica));
   }
   for (int step = 0; step < kSteps; ++step) {
     std::vector<std::vector<Array>> gradients;
     Group group;
-    for (size_t i = 0; i < devices.size(); ++i) {
+    for (size_t i = 0; i < ranks.size(); ++i) {
       DEVRT_ASSIGN_OR_RETURN(std::vector<Array> mine, Gradients(replicas[i]));
       for (const Array& gradient : mine) {
         group.Add(ranks[i], devrt::collectives::AllReduce(gradient, gradient));
@@ -90,11 +98,10 @@ absl::Status Train(const std::vector<devrt::Device>& devices) {
       gradients.push_back(std::move(mine));
     }
     DEVRT_RETURN_IF_ERROR(group.Submit());
-    for (size_t i = 0; i < devices.size(); ++i) {
-      DEVRT_RETURN_IF_ERROR(
-          Update(replicas[i].w, gradients[i][0], devices.size()));
-      DEVRT_RETURN_IF_ERROR(
-          Update(replicas[i].b, gradients[i][1], devices.size()));
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const int all = ranks[i].size();
+      DEVRT_RETURN_IF_ERROR(Update(replicas[i].w, gradients[i][0], all));
+      DEVRT_RETURN_IF_ERROR(Update(replicas[i].b, gradients[i][1], all));
     }
   }
   for (Communicator& rank : ranks) DEVRT_RETURN_IF_ERROR(rank.Wait());
@@ -109,6 +116,27 @@ absl::Status Train(const std::vector<devrt::Device>& devices) {
   return Communicator::FinishAll(ranks);
 }
 
+#ifdef DEVRT_EXAMPLE_MPI
+absl::Status Run() {
+  DEVRT_ASSIGN_OR_RETURN(const devrt::Device device,
+                         devrt::GetDevice("mtia:0"));
+  DEVRT_RETURN_IF_ERROR(devrt::collectives::RegisterMpi(MPI_COMM_WORLD));
+  DEVRT_ASSIGN_OR_RETURN(const auto bootstrap,
+                         devrt::collectives::FromMpi(MPI_COMM_WORLD));
+  devrt::collectives::Options options;
+  options.provider = "mpi";
+  std::vector<Communicator> ranks;
+  DEVRT_ASSIGN_OR_RETURN(Communicator mine,
+                         Communicator::Create(device, *bootstrap, options));
+  const int rank = mine.rank();
+  const int size = mine.size();
+  ranks.push_back(std::move(mine));
+  DEVRT_RETURN_IF_ERROR(Train(std::move(ranks)));
+  std::cout << "rank " << rank << " of " << size
+            << " found w = 3 and b = -1 in " << kSteps << " steps\n";
+  return absl::OkStatus();
+}
+#else
 absl::Status Run(size_t count) {
   DEVRT_ASSIGN_OR_RETURN(const devrt::Backend mtia, devrt::GetBackend("mtia"));
   std::vector<devrt::Device> devices = mtia.devices();
@@ -118,15 +146,27 @@ absl::Status Run(size_t count) {
   }
   devices.erase(devices.begin() + static_cast<std::ptrdiff_t>(count),
                 devices.end());
-  DEVRT_RETURN_IF_ERROR(Train(devices));
+  DEVRT_ASSIGN_OR_RETURN(std::vector<Communicator> ranks,
+                         Communicator::CreateAll(devices));
+  DEVRT_RETURN_IF_ERROR(Train(std::move(ranks)));
   std::cout << count << " devices found w = 3 and b = -1 in " << kSteps
             << " steps\n";
   return absl::OkStatus();
 }
+#endif
 
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef DEVRT_EXAMPLE_MPI
+  MPI_Init(&argc, &argv);
+  const absl::Status status = Run();
+  if (!status.ok()) std::cerr << devrt::StatusText(status) << "\n";
+  // Without this the other ranks would wait for a rank that failed.
+  if (!status.ok()) MPI_Abort(MPI_COMM_WORLD, 1);
+  MPI_Finalize();
+  return 0;
+#else
   const std::string option = argc > 1 ? argv[1] : "--devices=2";
   const std::string name = "--devices=";
   const int count =
@@ -139,4 +179,5 @@ int main(int argc, char** argv) {
   if (status.ok()) return 0;
   std::cerr << devrt::StatusText(status) << "\n";
   return 1;
+#endif
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Heat in a plate, over several processes, which may be on several machines:
-// the stencil of halo_exchange.cc with MPI between the devices.
+// the stencil of halo_exchange.cc with collectives between the devices.
 //
 // Each rank has one device and a share of the rows.  In each step it
 //
-//   - computes its first and its last row, and copies them to pinned memory,
+//   - computes its first and its last row,
 //   - begins to compute the rows in between,
-//   - meanwhile exchanges outer rows with its neighbours by MPI, and copies the
-//     rows that it got to the device.
+//   - meanwhile exchanges outer rows with its neighbours: a group of sends and
+//     receives, in any order.
 //
 //   mpiexec -n 4 mpi_halo --rows=256 --columns=1024 --steps=6
+//
+// MPI connects the ranks, and is the engine, by way of pinned memory.  With
+// --engine= the engine is that of the devices: NCCL on cuda.
 
 #include <mpi.h>
 
@@ -21,6 +24,10 @@
 #include <utility>
 #include <vector>
 
+#include "devrt/collectives/communicator.h"
+#include "devrt/collectives/group.h"
+#include "devrt/collectives/mpi_bootstrap.h"
+#include "devrt/collectives/mpi_engine.h"
 #include "devrt/devrt.h"
 #include "examples/support/options.h"
 #include "examples/support/picture.h"
@@ -29,64 +36,39 @@
 namespace {
 
 using devrt::Array;
-using devrt::Place;
+using devrt::collectives::Communicator;
+using devrt::collectives::Group;
 
-// The exchange with one neighbour: an outer row in each direction.
-struct Side {
-  int neighbour;  // MPI_PROC_NULL at the plate's border
-  Array sent;     // pinned
-  Array received;
+// Sends an outer row to a neighbour, and gets the neighbour's.
+void Exchange(const Communicator& rank, int neighbour, const Array& row,
+              const Array& halo, devrt::StreamRef stream, Group* group) {
+  if (neighbour < 0 || neighbour >= rank.size()) return;  // the plate's border
+  group->Add(rank, devrt::collectives::Send(row, neighbour), stream);
+  group->Add(rank, devrt::collectives::Recv(halo, neighbour), stream);
+}
 
-  static absl::StatusOr<Side> Make(devrt::Device device, int neighbour,
-                                   int64_t columns) {
-    const auto row = [&] {
-      return Array::Zeros({1, columns}, devrt::kFloat32, Place::Pinned(device));
-    };
-    DEVRT_ASSIGN_OR_RETURN(Array sent, row());
-    DEVRT_ASSIGN_OR_RETURN(Array received, row());
-    return Side{neighbour, std::move(sent), std::move(received)};
-  }
-
-  // The row is in pinned memory when it is Ready.
-  absl::Status Take(const Array& row, devrt::StreamRef stream) const {
-    devrt::CopyOptions options;
-    options.non_blocking = true;
-    options.stream = stream;
-    return devrt::CopyArray(sent, row, options);
-  }
-
-  // Sends and receives at once.  The host waits while the device computes.
-  absl::Status Exchange() const {
-    DEVRT_RETURN_IF_ERROR(sent.Ready());
-    DEVRT_RETURN_IF_ERROR(received.Ready());
-    const int count = static_cast<int>(sent.size());
-    MPI_Sendrecv(sent.data(), count, MPI_FLOAT, neighbour, 0, received.data(),
-                 count, MPI_FLOAT, neighbour, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-    return absl::OkStatus();
-  }
-
-  absl::Status Deliver(const Array& halo, devrt::StreamRef stream) const {
-    if (neighbour == MPI_PROC_NULL) return absl::OkStatus();
-    devrt::CopyOptions options;
-    options.non_blocking = true;
-    options.stream = stream;
-    return devrt::CopyArray(halo, received, options);
-  }
-};
-
-absl::Status Step(example::Part* part, const Side& up, const Side& down,
-                  int rank) {
+absl::Status Step(example::Part* part, const Communicator& rank) {
   DEVRT_RETURN_IF_ERROR(part->ComputeEdges());
-  DEVRT_RETURN_IF_ERROR(up.Take(part->first, part->exchange));
-  DEVRT_RETURN_IF_ERROR(down.Take(part->last, part->exchange));
   DEVRT_RETURN_IF_ERROR(part->ComputeInner());
-  // Every other rank begins with its lower neighbour, so that the calls of two
-  // neighbours match.
-  DEVRT_RETURN_IF_ERROR((rank % 2 == 0 ? down : up).Exchange());
-  DEVRT_RETURN_IF_ERROR((rank % 2 == 0 ? up : down).Exchange());
-  DEVRT_RETURN_IF_ERROR(up.Deliver(part->above, part->exchange));
-  return down.Deliver(part->below, part->exchange);
+  Group group;
+  Exchange(rank, rank.rank() - 1, part->first, part->above, part->exchange,
+           &group);
+  Exchange(rank, rank.rank() + 1, part->last, part->below, part->exchange,
+           &group);
+  return group.Submit();
+}
+
+absl::StatusOr<Communicator> Connect(devrt::Device device,
+                                     const std::string& engine) {
+  if (engine == "mpi") {
+    DEVRT_RETURN_IF_ERROR(devrt::collectives::RegisterMpi(MPI_COMM_WORLD));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const auto bootstrap,
+                         devrt::collectives::FromMpi(MPI_COMM_WORLD));
+  devrt::collectives::Options options;
+  options.provider = engine;
+  options.shared_device = engine == "mpi";
+  return Communicator::Create(device, *bootstrap, options);
 }
 
 absl::Status Run(const example::Options& options, int rank, int ranks) {
@@ -110,20 +92,16 @@ absl::Status Run(const example::Options& options, int rank, int ranks) {
                                           " of " + std::to_string(ranks)));
   DEVRT_ASSIGN_OR_RETURN(example::Part part,
                          example::Part::Make(device, each, columns, rank == 0));
-  DEVRT_ASSIGN_OR_RETURN(
-      const Side up,
-      Side::Make(device, rank == 0 ? MPI_PROC_NULL : rank - 1, columns));
-  DEVRT_ASSIGN_OR_RETURN(
-      const Side down,
-      Side::Make(device, rank + 1 == ranks ? MPI_PROC_NULL : rank + 1,
-                 columns));
+  DEVRT_ASSIGN_OR_RETURN(Communicator communicator,
+                         Connect(device, options.Text("engine")));
   DEVRT_RETURN_IF_ERROR(picture.Name(part.edges, "edges"));
   DEVRT_RETURN_IF_ERROR(picture.Name(part.inner, "inner"));
   DEVRT_RETURN_IF_ERROR(picture.Name(part.exchange, "exchange"));
   for (int64_t step = 1; step <= steps; ++step) {
     DEVRT_RETURN_IF_ERROR(picture.Number(static_cast<int>(step)));
-    DEVRT_RETURN_IF_ERROR(Step(&part, up, down, rank));
+    DEVRT_RETURN_IF_ERROR(Step(&part, communicator));
   }
+  DEVRT_RETURN_IF_ERROR(communicator.Wait(part.exchange));
   DEVRT_RETURN_IF_ERROR(part.Ready());
   std::string file = options.Text("timeline");
   if (!file.empty()) file = file + "-" + std::to_string(rank) + ".svg";
@@ -135,6 +113,7 @@ absl::Status Run(const example::Options& options, int rank, int ranks) {
       "rank %d: rows %d to %d on %s are as computed one after another\n", rank,
       static_cast<int>(rank * each), static_cast<int>((rank + 1) * each - 1),
       std::string(device.name()).c_str());
+  DEVRT_RETURN_IF_ERROR(communicator.Finish());
   const auto hidden = picture.Hidden(Kind::kDeviceToHost, Kind::kCompute);
   if (!hidden) return absl::OkStatus();
   std::printf(
@@ -160,6 +139,7 @@ int main(int argc, char** argv) {
                                   {"columns", "4096"},
                                   {"steps", "4"},
                                   {"devices", "1"},
+                                  {"engine", "mpi"},
                                   {"at_least", "0"},
                                   {"timeline", "mpi_halo"}});
   const int code = example::ExitCode(Run(options, rank, ranks));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "devrt/collectives/communicator.h"
 #include "devrt/runtime/device.h"
 #include "tools/commands.h"
 #include "tools/common/arguments.h"
@@ -23,12 +24,14 @@ struct DeviceReport {
   Device device;
   DeviceProperties properties;
   absl::StatusOr<MemoryInfo> memory;
+  absl::StatusOr<collectives::ProviderInfo> engine;  // for collectives
 };
 
 absl::StatusOr<DeviceReport> QueryDevice(Device device) {
   absl::StatusOr<DeviceProperties> properties = device.Properties();
   if (!properties.ok()) return properties.status();
-  return DeviceReport{device, *std::move(properties), device.GetMemoryInfo()};
+  return DeviceReport{device, *std::move(properties), device.GetMemoryInfo(),
+                      collectives::EngineOf(device)};
 }
 
 const char* PageableText(uint32_t pageable) {
@@ -52,6 +55,13 @@ std::string MemoryText(const DeviceReport& report) {
   return absl::StrFormat("%s, %s; %s of it cannot be allocated",
                          FormatBytes(p.total_memory), free,
                          FormatBytes(p.overhead_bytes));
+}
+
+std::string EngineText(
+    const absl::StatusOr<collectives::ProviderInfo>& engine) {
+  if (!engine.ok()) return Explain(engine.status());
+  return Printable(engine->name + " " + engine->version +
+                   (engine->path.empty() ? "" : " from " + engine->path));
 }
 
 std::string FaultText(const DeviceProperties& p) {
@@ -87,6 +97,7 @@ std::vector<std::pair<const char*, std::string>> Lines(
       {"freeing memory", p.raw_free_syncs ? "waits for the device"
                                           : "does not wait for the device"},
       {"faults", FaultText(p)},
+      {"collectives", EngineText(report.engine)},
       {"capabilities",
        names.empty() ? std::string("none") : absl::StrJoin(names, " ")},
   };
@@ -142,6 +153,15 @@ void WriteJson(const DeviceReport& report, JsonWriter* json) {
   json->Key("capabilities").BeginArray();
   for (const std::string& name : CapabilityNames(p.capabilities)) {
     json->String(name);
+  }
+  json->End().Key("collectives").BeginObject();
+  if (report.engine.ok()) {
+    json->Key("engine").String(report.engine->name);
+    json->Key("version").String(report.engine->version);
+    json->Key("path").String(report.engine->path);
+  } else {
+    json->Key("error");
+    WriteError(report.engine.status(), json);
   }
   json->End().End();
 }

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "arrays/storage/ordered_step.h"
 #include "arrays/storage/storage_kept.h"
@@ -37,11 +37,11 @@ class JointStep {
   const absl::Span<JointPart> parts_;
   const CallSite site_;
   // Pieces of a part that an OrderedStep can hold, and where each part ends.
-  std::vector<OrderedStep> steps_;
-  std::vector<size_t> ends_;
-  std::vector<Storage*> locks_;
-  std::vector<CaptureNumber> captures_;
-  std::vector<devrt_stream> handles_;
+  absl::InlinedVector<OrderedStep, 1> steps_;
+  absl::InlinedVector<size_t, 1> ends_;
+  absl::InlinedVector<Storage*, 2> locks_;
+  absl::InlinedVector<CaptureNumber, 1> captures_;
+  absl::InlinedVector<devrt_stream, 1> handles_;
 };
 
 JointStep::JointStep(absl::Span<JointPart> parts, CallSite site)

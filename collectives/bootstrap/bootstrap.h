@@ -15,7 +15,7 @@
 // does not encrypt it: give ranks a channel that only they read.
 //
 // What it is not: a network.  devrt has no server of its own; ranks of several
-// machines need a shared file system, or functions of the program.
+// machines need a shared file system, a launcher, or functions of the program.
 //
 // A bootstrap serves any number of communicators, one behind the other.  All
 // ranks make the same calls in the same order.  After an error they may be out
@@ -94,6 +94,15 @@ struct BootstrapCallbacks {
 DEVRT_EXPORT absl::StatusOr<std::unique_ptr<Bootstrap>> FromCallbacks(
     BootstrapCallbacks callbacks);
 
+// For processes that a launcher with PMIx has started: Open MPI's mpiexec,
+// PRRTE's prun, Slurm's srun --mpi=pmix.  The launcher's servers carry the
+// bytes.  libpmix.so.2 is loaded by the first call, and is the program's own if
+// it has one; MPI need not be initialized.  The process ends by exit or by the
+// end of main, or the launcher takes it for dead and ends the job.
+//   NOT_FOUND    no such launcher: PMIX_NAMESPACE or PMIX_RANK is not set
+//   UNAVAILABLE  there is no libpmix.so.2, or the launcher does not answer
+DEVRT_EXPORT absl::StatusOr<std::unique_ptr<Bootstrap>> FromPmix();
+
 // The bootstrap that the environment describes: FromFile with
 //   the folder  DEVRT_BOOTSTRAP_DIR
 //   the job     DEVRT_BOOTSTRAP_JOB, or "default" if it is not set
@@ -102,10 +111,11 @@ DEVRT_EXPORT absl::StatusOr<std::unique_ptr<Bootstrap>> FromCallbacks(
 //               OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_SIZE
 //               PMI_RANK              PMI_SIZE
 //               SLURM_PROCID          SLURM_NTASKS
-// An empty variable is not set.
-//   NOT_FOUND         no folder or no rank; the text lists what was looked for
+// or FromPmix, if there is PMIX_RANK and no folder.  An empty variable is not
+// set.
+//   NOT_FOUND         none of this; the text lists what was looked for
 //   INVALID_ARGUMENT  names a variable that is no number
-// Else as FromFile.
+// Else as FromFile and FromPmix.
 DEVRT_EXPORT absl::StatusOr<std::unique_ptr<Bootstrap>> FromEnvironment();
 
 }  // namespace devrt::collectives

@@ -52,12 +52,13 @@ absl::StatusOr<std::unique_ptr<Bootstrap>> FromEnvironment() {
     const char* job = Variable("DEVRT_BOOTSTRAP_JOB");
     return FromFile(folder, rank, size, job == nullptr ? "default" : job);
   }
+  if (folder == nullptr && Variable("PMIX_RANK") != nullptr) return FromPmix();
   return absl::NotFoundError(absl::StrCat(
       "no bootstrap in the environment: DEVRT_BOOTSTRAP_DIR is ",
       folder == nullptr ? "not set" : "set",
       ", and it needs the rank and the number of ranks beside it, looked for "
       "in ",
-      pairs));
+      pairs, "; without it PMIX_RANK of a launcher with PMIx is looked for"));
 }
 
 }  // namespace devrt::collectives

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <thread>
 #include <utility>
@@ -171,9 +172,15 @@ void PauseBetweenPolls(const Provider& provider, uint32_t turn) {
     std::this_thread::yield();
     return;
   }
+  // NCCL enqueues on a thread of its own, and a sleep would end long after that.
+  constexpr uint32_t kTurnsAwake = 200;
+  if (turn < kTurnsAwake) {
+    std::this_thread::yield();
+    return;
+  }
   constexpr uint32_t kLongest = 10;  // 1 ms
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(uint64_t{1} << std::min(turn, kLongest)));
+  std::this_thread::sleep_for(std::chrono::microseconds(
+      uint64_t{1} << std::min(turn - kTurnsAwake, kLongest)));
 }
 
 DeviceOrder* DeviceOrder::Of(Device device) {
@@ -184,21 +191,24 @@ DeviceOrder* DeviceOrder::Of(Device device) {
   return order;
 }
 
-void DeviceOrder::Begin(const absl::flat_hash_set<const Comm*>& comms,
-                        bool after_all) {
-  absl::flat_hash_set<uint64_t> keys;
-  for (const Comm* const comm : comms) keys.insert(comm->key);
-  last_.erase(std::remove_if(last_.begin(), last_.end(),
-                             [&](const Work& work) {
-                               return comms.contains(work.comm) ||
-                                      IsKnownOver(work.end) ||
-                                      (after_all && !keys.contains(work.key));
-                             }),
-              last_.end());
+void DeviceOrder::Begin(absl::Span<Comm* const> comms, bool after_all) {
+  absl::InlinedVector<const Comm*, 4> mine(comms.begin(), comms.end());
+  absl::InlinedVector<uint64_t, 4> keys;
+  for (const Comm* const comm : comms) keys.push_back(comm->key);
+  std::sort(mine.begin(), mine.end(), std::less<>());
+  std::sort(keys.begin(), keys.end());
+  const auto is_over = [&](const Work& work) {
+    return std::binary_search(mine.begin(), mine.end(), work.comm,
+                              std::less<>()) ||
+           IsKnownOver(work.end) ||
+           (after_all &&
+            !std::binary_search(keys.begin(), keys.end(), work.key));
+  };
+  last_.erase(std::remove_if(last_.begin(), last_.end(), is_over), last_.end());
 }
 
-std::vector<OrderPoint> DeviceOrder::Before(const Comm& comm) const {
-  std::vector<OrderPoint> points = comm.last;
+OrderPoints DeviceOrder::Before(const Comm& comm) const {
+  OrderPoints points = comm.last;
   for (const Work& work : last_) {
     if (work.key != comm.key) points.push_back(work.end);
   }

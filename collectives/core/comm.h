@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "collectives/provider.h"
@@ -27,6 +28,7 @@
 namespace devrt::collectives::internal {
 
 using devrt::internal::OrderPoint;
+using OrderPoints = absl::InlinedVector<OrderPoint, 2>;
 
 class DeviceOrder;  // device_order.h
 
@@ -87,7 +89,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::unique_ptr<Ring> ring;  // written by the thread that has `in_use`
 
   // What the thread that has `in_use` changes:
-  std::vector<OrderPoint> last;  // the work of the last submission
+  OrderPoints last;  // the work of the last submission
   uint64_t sequence = 0;
   uint64_t splits = 0;
   absl::flat_hash_map<uint32_t, bool> supported;  // by op, dtype, reduction
@@ -109,7 +111,7 @@ class Use {
 
  private:
   Use() = default;
-  std::vector<Comm*> comms_;
+  absl::InlinedVector<Comm*, 1> comms_;
 };
 
 // OK if operations may be submitted: ABORTED after a failure.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/create.h"
@@ -151,7 +152,7 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
                                   std::optional<StreamRef> stream,
                                   CallSite site) {
   if (comm_ == nullptr) return MovedFromError("Submit");
-  std::vector<internal::GroupedOperation> grouped;
+  absl::InlinedVector<internal::GroupedOperation, 1> grouped;
   grouped.reserve(operations.size());
   for (const Operation& operation : operations) {
     grouped.push_back({comm_, operation, stream});

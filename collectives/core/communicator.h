@@ -145,6 +145,11 @@ struct ProviderInfo {
   std::string path;     // of the engine's library; empty if there is none
 };
 
+// The engine of a communicator without Options::provider.  Loads its library.
+//   UNIMPLEMENTED  the device has no engine
+//   otherwise      why the library was not loaded, and where it was looked for
+DEVRT_EXPORT absl::StatusOr<ProviderInfo> EngineOf(Device device);
+
 // One submitted operation, as the recorder has it.
 struct RecordedCall {
   uint64_t number = 0;    // of the communicator's calls, from 1

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "collectives/core/comm.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/mutex.h"
@@ -42,10 +42,11 @@ class DeviceOrder {
 
   // The work that the next submission of `comm` comes after: of this rank, and
   // of other communicators.
-  std::vector<OrderPoint> Before(const Comm& comm) const;
-  // Begins a submission of `comms`, of which Add notes the work.  Forgets what
-  // it came after: all that is here, unless the lock was let go since Before.
-  void Begin(const absl::flat_hash_set<const Comm*>& comms, bool after_all);
+  OrderPoints Before(const Comm& comm) const;
+  // Begins a submission of `comms`, of which Add notes the work of those that
+  // keep this order.  Forgets what it came after: all that is here, unless the
+  // lock was let go since Before.
+  void Begin(absl::Span<Comm* const> comms, bool after_all);
   void Add(const Comm& comm, OrderPoint end) {
     last_.push_back({&comm, comm.key, end});
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -31,15 +31,19 @@ using devrt::internal::JointPart;
 using devrt::internal::Touched;
 using devrt::internal::UsedRange;
 
+// Most submissions are of one operation, and allocate nothing for it.
+using Orders = absl::InlinedVector<DeviceOrder*, 1>;
+
 // The operations of one communicator on one stream.
 struct Part {
+  Part(Comm* c, StreamRef s) : comm(c), stream(s) {}
   Comm* comm;
   StreamRef stream;
-  std::vector<devrt_collective_v0> ops;
-  std::vector<const Operation*> operations;
-  std::vector<Touched> touched;
-  std::vector<UsedRange> ranges;
-  std::vector<OrderPoint> after;
+  absl::InlinedVector<devrt_collective_v0, 1> ops;
+  absl::InlinedVector<const Operation*, 1> operations;
+  absl::InlinedVector<Touched, 2> touched;
+  absl::InlinedVector<UsedRange, 2> ranges;
+  OrderPoints after;
   uint64_t last = 0;  // the number of its last call
 };
 
@@ -58,18 +62,21 @@ class Submission {
   absl::Status Compare(const absl::Status& checked);
   absl::Status CheckOne(const GroupedOperation& grouped);
   Part* PartOf(Comm* comm, StreamRef stream);
-  std::vector<DeviceOrder*> Orders() const;
+  Orders OrdersOf() const;
   absl::Status Enqueue(CallSite site);
   void Record();
   void Withdraw();
-  void Note(absl::Span<const JointPart> joint, bool kept_lock);
+  void Note(absl::Span<DeviceOrder* const> orders,
+            absl::Span<const JointPart> joint, bool kept_lock);
   absl::Status AwaitEnqueued() const;
   absl::Status Explain(absl::Status status);
 
   const absl::Span<const GroupedOperation> operations_;
-  std::vector<Comm*> comms_;  // each once
-  std::vector<Part> parts_;
-  absl::flat_hash_map<const Comm*, size_t> newest_;  // its last part
+  absl::InlinedVector<Comm*, 1> comms_;  // each once
+  absl::InlinedVector<Part, 1> parts_;
+  // The last part of each; without the first, and so empty for one alone.
+  absl::flat_hash_map<const Comm*, size_t> newest_;
+  size_t newest_of_first_ = SIZE_MAX;
 };
 
 bool MeetsAll(const devrt_collective_v0& op) {
@@ -105,9 +112,9 @@ bool TakesPart(const Comm& comm) {
 }
 
 // The work that the next submission of the communicator comes after.
-std::vector<OrderPoint> Before(const Comm& comm) {
+OrderPoints Before(const Comm& comm) {
   if (TakesPart(comm)) return comm.order->Before(comm);
-  return NeedsOrder(comm) ? comm.last : std::vector<OrderPoint>();
+  return NeedsOrder(comm) ? comm.last : OrderPoints();
 }
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
@@ -126,9 +133,10 @@ absl::Status Submission::FindComms() {
           ToString(grouped.operation.kind()),
           ": the communicator was moved from: use the one it was moved to"));
     }
-    const auto [unused, is_new] = newest_.try_emplace(comm, SIZE_MAX);
-    if (is_new) comms_.push_back(comm);
-    const Comm& first = *operations_[0].comm;
+    if (comms_.empty()) comms_.push_back(comm);
+    if (comm == comms_[0]) continue;
+    if (newest_.try_emplace(comm, SIZE_MAX).second) comms_.push_back(comm);
+    const Comm& first = *comms_[0];
     if (comm->provider.table == first.provider.table &&
         comm->provider.self == first.provider.self) {
       continue;
@@ -142,10 +150,10 @@ absl::Status Submission::FindComms() {
 }
 
 Part* Submission::PartOf(Comm* comm, StreamRef stream) {
-  size_t& newest = newest_[comm];
+  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
   if (newest == SIZE_MAX || parts_[newest].stream != stream) {
     newest = parts_.size();
-    parts_.push_back({comm, stream, {}, {}, {}, {}, {}, 0});
+    parts_.emplace_back(comm, stream);
   }
   return &parts_[newest];
 }
@@ -278,8 +286,8 @@ absl::Status Submission::Compare(const absl::Status& checked) {
 }
 
 // The orders of the devices, in one order for all threads.
-std::vector<DeviceOrder*> Submission::Orders() const {
-  std::vector<DeviceOrder*> orders;
+Orders Submission::OrdersOf() const {
+  Orders orders;
   for (const Comm* const comm : comms_) {
     if (TakesPart(*comm)) orders.push_back(comm->order);
   }
@@ -324,13 +332,10 @@ void Submission::Withdraw() {
   }
 }
 
-void Submission::Note(absl::Span<const JointPart> joint, bool kept_lock) {
-  absl::flat_hash_map<DeviceOrder*, absl::flat_hash_set<const Comm*>> ordered;
-  for (Comm* const comm : comms_) {
-    comm->last.clear();
-    if (TakesPart(*comm)) ordered[comm->order].insert(comm);
-  }
-  for (const auto& [order, comms] : ordered) order->Begin(comms, kept_lock);
+void Submission::Note(absl::Span<DeviceOrder* const> orders,
+                      absl::Span<const JointPart> joint, bool kept_lock) {
+  for (Comm* const comm : comms_) comm->last.clear();
+  for (DeviceOrder* const order : orders) order->Begin(comms_, kept_lock);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
     Comm* const comm = part.comm;
@@ -362,6 +367,17 @@ absl::Status Submission::AwaitEnqueued() const {
   if (comms_[0]->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
     return absl::OkStatus();
   }
+  bool is_ready = true;
+  for (Comm* const comm : comms_) {
+    uint32_t state = DEVRT_COMM_PENDING;
+    DEVRT_RETURN_IF_ERROR(
+        comm->Take(comm->provider.table->comm_poll(comm->provider.self,
+                                                   comm->handle, &state),
+                   "comm_poll"));
+    is_ready = state == DEVRT_COMM_READY;
+    if (!is_ready) break;
+  }
+  if (is_ready) return absl::OkStatus();
   absl::Duration limit = absl::InfiniteDuration();
   std::vector<std::shared_ptr<Comm>> comms;
   for (Comm* const comm : comms_) {
@@ -372,7 +388,7 @@ absl::Status Submission::AwaitEnqueued() const {
 }
 
 absl::Status Submission::Enqueue(CallSite site) {
-  const std::vector<DeviceOrder*> orders = Orders();
+  const Orders orders = OrdersOf();
   // Ranks that share a device may wait for each other (device_order.h).
   const bool keeps_lock = std::none_of(
       comms_.begin(), comms_.end(),
@@ -380,8 +396,8 @@ absl::Status Submission::Enqueue(CallSite site) {
   bool is_locked = true;
   bool is_recorded = false;
   LockAll(orders);
-  std::vector<JointPart> joint;
-  std::vector<devrt_submission_v0> submissions;
+  absl::InlinedVector<JointPart, 1> joint;
+  absl::InlinedVector<devrt_submission_v0, 1> submissions;
   joint.reserve(parts_.size());
   submissions.reserve(parts_.size());
   for (Part& part : parts_) {
@@ -415,7 +431,7 @@ absl::Status Submission::Enqueue(CallSite site) {
       });
   // Not inside: the order's lock is taken before those of storages.
   if (!is_locked) LockAll(orders);
-  if (status.ok()) Note(joint, keeps_lock);
+  if (status.ok()) Note(orders, joint, keeps_lock);
   UnlockAll(orders);
   if (!status.ok()) {
     status = Explain(status);

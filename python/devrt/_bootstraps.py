@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import importlib.util
 import os
 import time
 from array import array
@@ -38,7 +39,7 @@ def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connect
     if callable(bootstrap):
         return (*place(rank, size), bootstrap)
     raise TypeError(
-        "bootstrap must be 'auto', a folder, an mpi4py communicator, a Store of "
+        "bootstrap must be 'auto', 'pmix', a folder, an mpi4py communicator, a Store of "
         f"torch.distributed or a function, not {type(bootstrap).__name__}"
     )
 
@@ -53,6 +54,16 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
             return found[0] if rank is None else rank, found[1] if size is None else size
     raise InvalidArgumentError(
         "rank and size are not known: pass both, or set RANK and WORLD_SIZE"
+    )
+
+
+def pmix_alone() -> bool:
+    """Returns True if the launcher has PMIx, and nothing else connects the ranks."""
+    others = ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR")
+    return (
+        "PMIX_RANK" in os.environ
+        and not any(os.environ.get(name) for name in others)
+        and importlib.util.find_spec("mpi4py") is None
     )
 
 
@@ -86,7 +97,7 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
     raise Error(
         "no launcher was found (looked for DEVRT_BOOTSTRAP_DIR, MASTER_ADDR and "
         "MASTER_PORT of torchrun, "
-        "OMPI_COMM_WORLD_SIZE of Open MPI, PMI_SIZE of MPICH): pass `bootstrap`, a "
+        "OMPI_COMM_WORLD_SIZE of Open MPI, PMI_SIZE of MPICH, PMIX_RANK): pass `bootstrap`, a "
         "folder that all ranks share, say"
     )
 

@@ -302,6 +302,9 @@ def _create_rank_in_folder(
     job: str,
     options: Tuple[Any, ...],
 ) -> _Rank: ...
+def _create_rank_over_pmix(
+    device: _DeviceLike, options: Tuple[Any, ...]
+) -> _Rank: ...
 def _create_ranks(
     devices: List[_DeviceLike], options: Tuple[Any, ...]
 ) -> List[_Rank]: ...

@@ -43,7 +43,7 @@ from typing import (
 
 from . import _core
 from ._arrays import empty
-from ._bootstraps import connect, place
+from ._bootstraps import connect, place, pmix_alone
 from ._collective_calls import CollectiveError, add, group, raise_failure
 from ._core import Device, Error, Stream
 
@@ -319,6 +319,7 @@ def init(
     device: as devrt.device takes it; None: the current device.
     bootstrap: how the ranks find each other:
         "auto"       what the launcher's variables describe
+        "pmix"       the launcher itself: Open MPI's mpiexec, srun --mpi=pmix
         a folder     a path that all ranks share, with rank and size
         MPI          an mpi4py communicator
         a store      torch.distributed's Store, with rank and size
@@ -337,6 +338,8 @@ def init(
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
                order_across_communicators, allow_mixed_versions, check_signatures)
+    if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):
+        return Communicator(_core._create_rank_over_pmix(device, options))
     if isinstance(bootstrap, (str, os.PathLike)) and os.fspath(bootstrap) != "auto":
         own_rank, own_size = place(rank, size)
         return _in_folder(device, os.path.abspath(bootstrap), own_rank, own_size, options)

@@ -294,6 +294,12 @@ Rank* CreateInFolder(nb::object device, const std::string& folder, int rank,
   return CreateRank(device, options, std::move(creation));
 }
 
+Rank* CreateOverPmix(nb::object device, nb::object options) {
+  auto creation = std::make_shared<Creation>();
+  creation->bootstrap = Check(WithoutLock(&collectives::FromPmix));
+  return CreateRank(device, options, std::move(creation));
+}
+
 nb::list CreateAll(nb::object devices, nb::object options) {
   std::vector<Device> all;
   for (const nb::handle device : devices) {
@@ -397,6 +403,8 @@ void BindCollectives(nb::module_& module) {
   module.def("_create_rank_in_folder", &CreateInFolder,
              nb::arg("device").none(), nb::arg("folder"), nb::arg("rank"),
              nb::arg("size"), nb::arg("job"), nb::arg("options"));
+  module.def("_create_rank_over_pmix", &CreateOverPmix,
+             nb::arg("device").none(), nb::arg("options"));
   module.def("_create_ranks", &CreateAll, nb::arg("devices"),
              nb::arg("options"));
   module.def("_line_here", &LineHere);

@@ -7,8 +7,8 @@ import re
 import shutil
 import sys
 
-from gpu_check import (arrays, driver_costs, examples, hip, memory, python,
-                       validate)
+from gpu_check import (arrays, collectives, driver_costs, examples, hip, memory,
+                       python, validate)
 from gpu_check.rows import (add_command, add_tests, google_test,
                             run_soak, run_suite)
 from gpu_check.runner import FAILED, SKIPPED, Skip
@@ -77,17 +77,6 @@ def interprocess(check, options):
     if options.simulated:
         raise Skip("events of a simulated driver do not leave their process")
     google_test(check, "interprocess", 120)
-
-
-def nccl(check, options):
-    if options.simulated:
-        raise Skip("NCCL cannot use a simulated driver")
-    # Of a wheel, such as PyTorch's; the program looks elsewhere by itself.
-    wheels = [pathlib.Path(folder) / "nvidia/nccl/lib/libnccl.so.2"
-              for folder in sys.path if folder]
-    found = [str(path.resolve()) for path in wheels if path.exists()]
-    google_test(check, "nccl", 300,
-                variables={"DEVRT_NCCL_LIBRARY": found[0]} if found else None)
 
 
 def coexistence(check, options):
@@ -186,7 +175,7 @@ PARTS = {
     "faults": faults,
     "interprocess": interprocess,
     "coexistence": coexistence,
-    "nccl": nccl,
+    "nccl": collectives.tests,
     "soak": soak,
     "memory": memory.tests,
     "memory_soak": memory.soak,
@@ -200,6 +189,7 @@ PARTS = {
     "memory_benchmarks": memory.benchmarks,
     "arrays_benchmarks": arrays.benchmarks,
     "python_benchmarks": python.benchmarks,
+    "nccl_benchmarks": collectives.benchmarks,
     "hip_conformance": hip.conformance,
     "hip_costs": hip.costs,
     "three_backends": hip.three_backends,

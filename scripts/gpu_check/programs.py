@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 
-from gpu_check import arrays, c10, examples, hip, machine, memory, mtia, validate
+from gpu_check import (arrays, c10, collectives, examples, hip, machine, memory, mtia,
+                       validate)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -41,10 +42,11 @@ NEEDED = [
 # Optional: they need Google Benchmark or HIP's headers.  TRACE is the layer that counts
 # calls for the interop matrix.
 TRACE = "lib/devrt/layers/libdevrt_layer_trace.so"
-WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *examples.FILES, *memory.FILES,
-          *hip.FILES, *validate.FILES]
-# Libraries that every machine has.
+WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *collectives.FILES, *examples.FILES,
+          *memory.FILES, *hip.FILES, *validate.FILES]
+# Libraries that every machine has, and those of MPI, which belong to its launcher.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
+                    r"|lib(mpi|open-rte|open-pal|hwloc|event\w*|pmix|munge|udev|z)\b"
                     r"|ld-linux|linux-vdso)")
 
 

@@ -363,13 +363,18 @@ TEST_F(FileBootstrapTest, RefusesBadArguments) {
 
 TEST_F(FileBootstrapTest, ReadsTheEnvironment) {
   for (const char* name :
-       {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-        "SLURM_PROCID", "DEVRT_BOOTSTRAP_DIR", "DEVRT_BOOTSTRAP_JOB"}) {
+       {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+        "PMIX_NAMESPACE", "SLURM_PROCID", "DEVRT_BOOTSTRAP_DIR",
+        "DEVRT_BOOTSTRAP_JOB"}) {
     unsetenv(name);
   }
   EXPECT_THAT(FromEnvironment().status(),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("DEVRT_BOOTSTRAP_DIR is not set")));
+  setenv("PMIX_RANK", "0", 1);
+  EXPECT_THAT(FromEnvironment().status(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("PMIX_NAMESPACE is not set")));
   setenv("DEVRT_BOOTSTRAP_DIR", folder_.c_str(), 1);
   EXPECT_THAT(FromEnvironment().status(),
               StatusIs(absl::StatusCode::kNotFound,

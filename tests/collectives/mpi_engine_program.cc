@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MPI as an engine, on the ranks that mpiexec starts, each with a simulated
-// device of its own process.  Exits with 1, and says why, if a check fails on
-// any rank.
+// device of its own process; with the argument "cuda" all on the first GPU.
+// Exits with 1, and says why, if a check fails on any rank.
 
 #include <mpi.h>
 
@@ -73,6 +73,7 @@ Options MpiOptions() {
   Options options;
   options.provider = "mpi";
   options.timeout = absl::Seconds(30);
+  options.shared_device = true;
   return options;
 }
 
@@ -188,12 +189,12 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
          "another answer");
 }
 
-void Run() {
+void Run(const char* backend) {
   ExpectOk(devrt::collectives::RegisterMpi(MPI_COMM_WORLD), "RegisterMpi");
   Expect(absl::IsAlreadyExists(devrt::collectives::RegisterMpi(MPI_COMM_WORLD)),
          "one engine of a name", "another answer");
   auto bootstrap = Value(devrt::collectives::FromMpi(MPI_COMM_WORLD));
-  const Device device = Value(devrt::GetDevice("mtia:0"));
+  const Device device = Value(devrt::GetDevice(backend, 0));
   {
     Communicator comm =
         Value(Communicator::Create(device, *bootstrap, MpiOptions()));
@@ -214,7 +215,7 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
-  Run();
+  Run(argc > 1 ? argv[1] : "mtia");
   int mine = g_failed ? 1 : 0;
   int any = 0;
   MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

@@ -15,6 +15,7 @@ from machines import CRASHES, HANGS, TOOL, MachineTest, entries, hidden
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # folders
 # Of the fake runtime for HIP, where there is one.
 OTHERS = os.environ.get("DEVRT_FAKE_HIP_FOLDER")
+NCCL = os.environ["DEVRT_FAKE_NCCL"]  # the file
 PROGRAM = os.environ["DEVRT_LOST_PROGRAM"]
 
 
@@ -50,6 +51,22 @@ class Machines(MachineTest):
         cuda, text = self.list("")
         self.assertEqual(cuda["device_count"], 2)
         self.assertIn("cuda:1 fake CUDA device sm_90", text)
+
+    def engine(self, **variables):
+        device, = self.run_json("info", "cuda:0", LD_LIBRARY_PATH=DRIVER,
+                                **variables)["devices"]
+        return device["collectives"]
+
+    def test_engine_for_collectives(self):
+        self.assertEqual(
+            self.engine(DEVRT_NCCL_LIBRARY=NCCL),
+            {"engine": "nccl", "version": "2.32.3", "path": NCCL})
+        old = self.engine(DEVRT_NCCL_LIBRARY=NCCL, DEVRT_FAKE_NCCL_VERSION="21605")
+        self.assertEqual(old["error"]["code"], "UNAVAILABLE")
+        self.assertIn("2.16.5", old["error"]["message"])
+        none = self.engine(**hidden("libnccl.so.2"))
+        self.assertEqual(none["error"]["code"], "UNAVAILABLE")
+        self.assertIn("DEVRT_NCCL_LIBRARY", none["error"]["message"])
 
     def test_topology_of_all_backends(self):
         variables = {"LD_LIBRARY_PATH": DRIVER, **hidden("libnvidia-ml.so.1")}

@@ -16,8 +16,8 @@ BUILD = os.environ["DEVRT_BUILD"]
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
-from gpu_check import (arrays, driver_costs, hip, machine,  # noqa: E402
-                       memory, mtia, parts, python, result, rows, runner)
+from gpu_check import (arrays, collectives, driver_costs, hip,  # noqa: E402
+                       machine, memory, mtia, parts, python, result, rows, runner)
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
@@ -66,7 +66,7 @@ class GpuCheck(unittest.TestCase):
                       self.check("--skip", "everything", expect=USAGE))
         self.check("--build=a", "--prebuilt=b", expect=USAGE)
         text = self.simulate(["soak"], root=self.folder, expect=USAGE)
-        self.assertIn("has no cts/libdevrt_cts.so.0", text)
+        self.assertIn("has no collectives/libdevrt_collectives.so.0", text)
         self.assertIn("--soak-seconds", self.check("--help", expect=PASSED))
 
     def test_all_is_well(self):
@@ -96,6 +96,9 @@ class GpuCheck(unittest.TestCase):
             self.assertTrue([row for row in measured if row.startswith("training, ")])
             self.assertRegex(text, r"skipped +c10, and verdicts")
             self.assertNotIn("without rows", text)
+        if (pathlib.Path(BUILD) / collectives.PROGRAM).exists():
+            self.assertRegex(text, r"passed +2 ranks: 5 rows")
+            self.assertNotIn("bars", found["parts"]["nccl_benchmarks"]["rows"][0])
         self.assertRegex(text, r"(?m)^hip_costs +skipped ")
         if HAS_HIP:
             self.assertRegex(text, r"(?m)^three_backends +passed .* 6 orders$")
@@ -426,6 +429,30 @@ class Pieces(unittest.TestCase):
              ("skipped", "PyTorch PeerCopy: no access"),
              ("skipped", "PyTorch NCCL: no NCCL"),
              ("passed", "PyTorch 2.11: 1 rows")])
+
+    def test_bars_of_collectives(self):
+        row = {"op": "all_reduce", "bytes": 1024, "in_place": False, "bus": 1}
+        us = {"devrt": 5.4, "devrt, arrays": 5.6, "NCCL": 5}
+        found = {"ranks": 2, "alone_us": 5, "turns_us": 6.5, "rows": [
+            {**row, "us": us}, {**row, "bytes": 1 << 30, "us": {
+                "devrt": 1e4, "devrt, arrays": 1.01e4, "NCCL": 0.985e4}}]}
+        rows = {row["row"]: row for row in
+                collectives.program_rows(found, judged=True)}
+        self.assertEqual(
+            [(name, *row["bars"].values()) for name, row in rows.items()],
+            [("all-reduce, 1 KiB, 2 ranks", True),
+             ("all-reduce of arrays, 1 KiB, 2 ranks", False),
+             ("all-reduce, 1 GiB, 2 ranks, bus bandwidth", True),
+             ("all-reduce of arrays, 1 GiB, 2 ranks, bus bandwidth", False),
+             ("two communicators in turns, 1 KiB, 2 ranks", False)])
+        large = rows["all-reduce, 1 GiB, 2 ranks, bus bandwidth"]
+        self.assertEqual((large["devrt"], large["peers"], large["ratio"]),
+                         (107, {"NCCL": 109}, 0.982))
+        ours = {"ranks": 1, "ns": {"devrt": {"1024": [5000, 4000]},
+                                   "torch": {"1024": [9000, 8000]}}}
+        slow, = collectives.rows_beside_torch(ours, judged=True)
+        self.assertEqual((slow["ratio"], slow["bars"]),
+                         (0.556, {"0.6 of PyTorch's": True}))
 
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)

@@ -126,10 +126,13 @@ def test_bad_arguments(ranks, two):
 
 
 def test_auto_says_what_it_looked_for(monkeypatch):
-    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                 "PMIX_RANK"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(devrt.Error, match="MASTER_ADDR"):
         collectives.init()
+    with pytest.raises(devrt.Error, match="PMIX_NAMESPACE is not set"):
+        collectives.init(bootstrap="pmix")
 
 
 def test_one_thread_ends_all_ranks(two):

@@ -35,6 +35,13 @@ class Info(ToolTest):
         self.assertEqual(len({d["uuid"] for d in report["devices"]}), 3)
         self.assertIn("peer_copy", device["capabilities"])
 
+    def test_engine_for_collectives(self):
+        text = self.run_tool("info", "mtia:0").stdout
+        self.assertRegex(text, r"(?m)^  collectives +mtia \d")
+        device, = self.run_json("info", "mtia:0")["devices"]
+        self.assertEqual(device["collectives"]["engine"], "mtia")
+        self.assertEqual(device["collectives"]["path"], "")
+
     def test_bad_device_names(self):
         for name in ["cuda0", "mtia:99", "mtia:-1", "", "mtia:", "mtia:0x1",
                      "x" * 100000, "nosuch:0"]:

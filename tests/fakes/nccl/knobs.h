@@ -11,7 +11,9 @@
  * It checks what NCCL requires of its caller: a context is current, the
  * configuration does not block, a finished or aborted communicator is not used.
  *
- * DEVRT_FAKE_NCCL_VERSION is the version that it tells, 23203 otherwise.
+ * DEVRT_FAKE_NCCL_VERSION is the version that it tells, 23203 otherwise.  With
+ * DEVRT_FAKE_NCCL_MAY_BLOCK it takes a configuration that blocks, as a program
+ * that measures NCCL alone gives one.
  */
 #ifndef DEVRT_TESTS_FAKES_NCCL_KNOBS_H_
 #define DEVRT_TESTS_FAKES_NCCL_KNOBS_H_

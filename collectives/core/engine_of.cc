@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EngineOf of communicator.h.  It makes no provider, so that the command devrt
+// can have it without the rest of the library.
+
+#include "absl/strings/str_cat.h"
+#include "collectives/nccl/library.h"
+#include "devrt/backends/abi/devrt_collectives.h"
+#include "devrt/collectives/communicator.h"
+#include "devrt/runtime/backend.h"
+#include "devrt/runtime/status.h"
+#include "runtime/registry/outside_calls.h"
+
+namespace devrt::collectives {
+namespace {
+
+absl::StatusOr<ProviderInfo> OfExtension(Device device,
+                                         const Extension& extension) {
+  const auto* const table =
+      static_cast<const devrt_collectives_v0*>(extension.table);
+  devrt_collectives_info_v0 info{};
+  info.struct_size = sizeof info;
+  DEVRT_RETURN_IF_ERROR(devrt::internal::TakeOutsideError(
+      device, table->info(extension.self, &info), "info"));
+  const auto text = [](const char* t) { return t == nullptr ? "" : t; };
+  return ProviderInfo{text(info.provider), text(info.text), text(info.path)};
+}
+
+}  // namespace
+
+absl::StatusOr<ProviderInfo> EngineOf(Device device) {
+  const Backend backend = device.backend();
+  const absl::StatusOr<Extension> extension = backend.GetExtension(
+      DEVRT_COLLECTIVES_EXTENSION, sizeof(devrt_collectives_v0));
+  if (extension.ok()) return OfExtension(device, *extension);
+  if (!absl::IsUnimplemented(extension.status())) return extension.status();
+  for (const nccl::Flavor* flavor : {&nccl::kNccl, &nccl::kRccl}) {
+    if (backend.name() != flavor->backend) continue;
+    DEVRT_ASSIGN_OR_RETURN(const nccl::Library* const library,
+                           nccl::OpenLibrary(*flavor));
+    return ProviderInfo{flavor->provider, library->version_text, library->path};
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      device.name(), " has no engine for collectives: backend ", backend.name(),
+      " lacks the extension " DEVRT_COLLECTIVES_EXTENSION));
+}
+
+}  // namespace devrt::collectives
