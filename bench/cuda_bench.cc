@@ -10,6 +10,7 @@
 
 #include "bench/bench_support.h"
 #include "bench/cuda_driver.h"
+#include "bench/training_step.h"
 #include "devrt/devrt.h"
 
 namespace {
@@ -243,55 +244,17 @@ void DevrtLaunch(benchmark::State& state) {
 }
 BENCHMARK(DevrtLaunch)->UseRealTime();
 
-// The calls of a training step, with empty kernels: 64 launches on one stream,
-// each of which reads the output before it and a weight and writes its own
-// output.  After every eighth launch a second stream waits for the first one
-// and launches once.  At the end the first stream waits for the second one.
-// Under a layer this is what the layer adds to launches:
+// What a layer adds to the calls of a training step:
 //
 //   DEVRT_LAYERS=validate build/bench/cuda_bench
 //       --benchmark_filter=DevrtTrainingStep
 void DevrtTrainingStep(benchmark::State& state) {
-  constexpr int kLaunches = 64;
-  constexpr int kLaunchesToAReduction = 8;
-  constexpr uint64_t kBytes = 1 << 12;
   const CUfunction kernel = EmptyKernel();
-  const devrt::Device gpu = Gpu();
-  devrt::DeviceGuard outer(gpu);
-  devrt::Stream compute = Value(devrt::Stream::Create(gpu));
-  devrt::Stream reduction = Value(devrt::Stream::Create(gpu));
-  devrt::Event event = Value(devrt::Event::Create(gpu));
-  std::vector<char*> blocks;
-  for (int i = 0; i <= kLaunches; ++i) {
-    blocks.push_back(
-        static_cast<char*>(Value(devrt::Allocate(gpu, 2 * kBytes))));
-  }
   const auto launch = DRIVER(cuLaunchKernel);
-  const auto empty = [&](const devrt::LaunchContext& context) {
+  bench::TrainingStep(state, Gpu(), [&](const devrt::LaunchContext& context) {
     launch(kernel, 1, 1, 1, 1, 1, 1, 0,
            static_cast<CUstream>(context.native_stream()), nullptr, nullptr);
-  };
-  for (auto _ : state) {
-    for (int i = 0; i < kLaunches; ++i) {
-      char* const weight = blocks[i + 1] + kBytes;
-      Check(devrt::Launch(
-          compute,
-          {devrt::Read(blocks[i], kBytes), devrt::Read(weight, kBytes),
-           devrt::Write(blocks[i + 1], kBytes)},
-          empty));
-      if ((i + 1) % kLaunchesToAReduction != 0) continue;
-      Check(event.Record(compute));
-      Check(reduction.Wait(event));
-      Check(
-          devrt::Launch(reduction, {devrt::ReadWrite(weight, kBytes)}, empty));
-    }
-    Check(event.Record(reduction));
-    Check(compute.Wait(event));
-  }
-  Check(gpu.Synchronize());
-  state.SetItemsProcessed(state.iterations() *
-                          (kLaunches + kLaunches / kLaunchesToAReduction));
-  for (char* const block : blocks) Check(devrt::Free(gpu, block));
+  });
 }
 BENCHMARK(DevrtTrainingStep)->UseRealTime();
 

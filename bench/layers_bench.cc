@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/bench_support.h"
+#include "bench/training_step.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/devrt.h"
 #include "runtime/registry/records.h"
@@ -96,6 +97,11 @@ void ChosenLayersStep(benchmark::State& state) {
 }
 // Streams.
 BENCHMARK(ChosenLayersStep)->Apply(bench::Counted)->Arg(16)->Arg(64);
+
+void ChosenLayersTrainingStep(benchmark::State& state) {
+  bench::TrainingStep(state, Gpu(0), [](const devrt::LaunchContext&) {});
+}
+BENCHMARK(ChosenLayersTrainingStep);
 
 template <int kLayers>
 void PassThroughLayers(benchmark::State& state) {

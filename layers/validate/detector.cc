@@ -21,12 +21,6 @@ FindingKind KindOf(Mode earlier, Mode later) {
 
 }  // namespace
 
-Operation Detector::NewOperation(const Call& call, Epoch epoch) {
-  const Operation operation = {epoch, ++operations_, call.name, call.site};
-  history_.Add(operation);
-  return operation;
-}
-
 Operation Detector::Enqueue(const Call& call, Actor stream,
                             AccessList accesses) {
   const Operation operation =
@@ -49,11 +43,10 @@ Operation Detector::UseByHost(const Call& call, AccessList accesses,
   return operation;
 }
 
-Mark Detector::Record(const Call& call, Actor stream, uint64_t event) {
-  Mark mark = order_.Record(call.thread, stream);
-  const Operation operation = NewOperation(call, mark.now());
-  history_.AddRecord({event, stream, false, operation, mark.now()});
-  return mark;
+Mark Detector::Record(const Call& call, Actor stream, Records* records) {
+  const Epoch epoch = order_.Submit(call.thread, stream);
+  History::AddRecord(records, NewOperation(call, epoch));
+  return order_.ClockOf(stream);
 }
 
 void Detector::Wait(const Call& call, Actor stream, uint64_t event,
@@ -62,8 +55,8 @@ void Detector::Wait(const Call& call, Actor stream, uint64_t event,
   const Operation operation = {order_.ClockOf(stream).now(), ++operations_,
                                call.name, call.site};
   const Mark* const newest = record == nullptr ? mark : record;
-  history_.AddWait({event, stream, record != nullptr, operation,
-                    newest == nullptr ? Epoch() : newest->now()});
+  *history_.AddWait(stream) = {event, stream, record != nullptr, operation,
+                               newest == nullptr ? Epoch() : newest->now()};
 }
 
 void Detector::HostWait(Actor thread, const Mark& mark) {

@@ -109,8 +109,14 @@ class Detector {
   }
 
   // An event's record and the waits for it.  `event` names the event in
-  // reports.
-  Mark Record(const Call& call, Actor stream, uint64_t event);
+  // reports.  A caller that keeps RecordsOf(event), until RemoveEvent, spares
+  // the record a search.
+  using Records = History::Records;
+  Records* RecordsOf(uint64_t event) { return history_.RecordsOf(event); }
+  Mark Record(const Call& call, Actor stream, Records* records);
+  Mark Record(const Call& call, Actor stream, uint64_t event) {
+    return Record(call, stream, RecordsOf(event));
+  }
   // `mark`: what the wait is certain to cover; nullptr: nothing.  `record`: the
   // event's newest record, which another thread may make after the wait;
   // nullptr: it is that of `mark`.
@@ -175,7 +181,11 @@ class Detector {
   void NoteClock(const Operation& operation, const VectorClock& clock);
   // Returns the kept clock, or an empty one.
   VectorClock NotedClock(const Operation& operation) const;
-  Operation NewOperation(const Call& call, Epoch epoch);
+  Operation NewOperation(const Call& call, Epoch epoch) {
+    const Operation operation = {epoch, ++operations_, call.name, call.site};
+    *history_.AddOperation(epoch.actor) = operation;
+    return operation;
+  }
   void Access(const Operation& by, const VectorClock& clock,
               const MemoryAccess& access) {
     if (access.rows == 1 && access.size != 0) {

@@ -8,9 +8,10 @@ namespace {
 
 constexpr size_t kNearMisses = 3;
 
-bool Covers(const EventUse& record, const Operation& operation) {
-  return record.mark.actor == operation.epoch.actor &&
-         record.mark.time >= operation.epoch.time;
+// `mark` is that of an event.
+bool Covers(Epoch mark, const Operation& operation) {
+  return mark.actor == operation.epoch.actor &&
+         mark.time >= operation.epoch.time;
 }
 
 // A wait that may be early is one for the event.
@@ -26,12 +27,6 @@ History::Actors& History::Add(Actor actor) {
   if (actor >= actors_.size()) actors_.resize(actor + 1);
   actors_[actor] = std::make_unique<Actors>();
   return *actors_[actor];
-}
-
-void History::AddRecord(const EventUse& record) {
-  Records& records = *events_.At(record.event);
-  if (records.last.mark.actor != kNoActor) records.before = records.last;
-  records.last = record;
 }
 
 Explanation History::Explain(const Operation& earlier, const Operation& later,
@@ -58,46 +53,42 @@ Explanation History::Explain(const Operation& earlier, const Operation& later,
 
 void History::AddUnused(const Operation& earlier,
                         std::vector<NearMiss>* misses) const {
-  std::vector<const EventUse*> records;
+  std::vector<EventUse> records;
   for (const auto& [event, of_event] : events_.entries()) {
-    if (Covers(of_event.last, earlier)) records.push_back(&of_event.last);
+    const Operation& last = of_event.last;
+    if (!Covers(last.epoch, earlier)) continue;
+    records.push_back({event, last.epoch.actor, false, last, last.epoch});
   }
   std::sort(records.begin(), records.end(),
-            [](const EventUse* a, const EventUse* b) {
-              return a->at.number < b->at.number;
+            [](const EventUse& a, const EventUse& b) {
+              return a.at.number < b.at.number;
             });
-  for (const EventUse* const record : records) {
+  for (const EventUse& record : records) {
     if (misses->size() >= kNearMisses) return;
-    if (HasMiss(*misses, record->event)) continue;
-    misses->push_back({NearMissKind::kNotWaitedFor, *record, std::nullopt});
+    if (HasMiss(*misses, record.event)) continue;
+    misses->push_back({NearMissKind::kNotWaitedFor, record, std::nullopt});
   }
 }
 
 std::optional<Operation> History::RecordOf(const EventUse& wait) const {
-  const auto is_meant = [&](const EventUse& record) {
-    return record.mark.actor == wait.mark.actor &&
-           record.mark.time == wait.mark.time;
-  };
   const Records* const records = events_.FindEntry(wait.event);
   if (wait.mark.actor == kNoActor || records == nullptr) return {};
-  if (is_meant(records->last)) return records->last.at;
-  const std::optional<EventUse>& before = records->before;
-  if (before.has_value() && is_meant(*before)) return before->at;
+  if (records->last.epoch == wait.mark) return records->last;
+  if (records->before.epoch == wait.mark) return records->before;
   return {};
 }
 
 NearMissKind History::WhyNot(const EventUse& wait,
                              const Operation& earlier) const {
   if (wait.mark.actor == kNoActor) return NearMissKind::kNeverRecorded;
-  if (wait.may_be_early && Covers(wait, earlier)) {
+  if (wait.may_be_early && Covers(wait.mark, earlier)) {
     return NearMissKind::kMayBeEarly;
   }
   if (wait.mark.actor == earlier.epoch.actor) {
     return NearMissKind::kRecordedBefore;
   }
   const Records* const records = events_.FindEntry(wait.event);
-  if (records != nullptr && records->before.has_value() &&
-      Covers(*records->before, earlier)) {
+  if (records != nullptr && Covers(records->before.epoch, earlier)) {
     return NearMissKind::kReplaced;
   }
   return NearMissKind::kOtherStream;

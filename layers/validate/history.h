@@ -3,7 +3,7 @@
 // The recent past of a program, to say why two operations are unordered: up to
 // where one stream comes after the other, and which waits nearly ordered them.
 //
-// Reports need little of it, so each stream keeps its last kKept operations and
+// Reports need little of it, so each stream keeps its last few operations and
 // waits, and each event its last two records.
 //
 // Threads: one at a time; the caller has the lock.
@@ -66,7 +66,8 @@ struct Explanation {
 template <typename T, size_t kSize>
 class Ring {
  public:
-  void Push(const T& value) { values_[pushed_++ % kSize] = value; }
+  // Returns the place of the next value, which holds an old one.
+  T* Push() { return &values_[pushed_++ % kSize]; }
   // Calls visit(value) until it returns false.
   template <typename Visit>
   void NewestFirst(Visit visit) const {
@@ -83,11 +84,21 @@ class Ring {
 
 class History {
  public:
-  void Add(const Operation& operation) {
-    Of(operation.epoch.actor).operations.Push(operation);
+  // Their places, which hold old values.  The caller sets all members.
+  Operation* AddOperation(Actor actor) { return Of(actor).operations.Push(); }
+  EventUse* AddWait(Actor stream) { return Of(stream).waits.Push(); }
+  // The last two records of an event, which covers its stream up to the last.
+  // They keep their address until RemoveEvent.
+  struct Records {
+    Operation last;  // number 0: there is none
+    Operation before;
+  };
+  Records* RecordsOf(uint64_t event) { return events_.At(event); }
+  // `operation` is the record.
+  static void AddRecord(Records* records, const Operation& operation) {
+    records->before = records->last;
+    records->last = operation;
   }
-  void AddRecord(const EventUse& record);
-  void AddWait(const EventUse& wait) { Of(wait.stream).waits.Push(wait); }
   // The number stands for another stream from now on.
   void Forget(Actor actor) {
     if (actor < actors_.size()) actors_[actor].reset();
@@ -99,15 +110,12 @@ class History {
                       const VectorClock& clock) const;
 
  private:
-  static constexpr size_t kKept = 8;
+  static constexpr size_t kKeptOperations = 8;
+  static constexpr size_t kKeptWaits = 4;  // no explanation has more
 
   struct Actors {
-    Ring<Operation, kKept> operations;
-    Ring<EventUse, kKept> waits;
-  };
-  struct Records {
-    EventUse last;
-    std::optional<EventUse> before;
+    Ring<Operation, kKeptOperations> operations;
+    Ring<EventUse, kKeptWaits> waits;
   };
 
   Actors& Of(Actor actor) {

@@ -21,6 +21,7 @@
 
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "layers/validate/layer_state.h"
+#include "layers/validate/pinned_pages.h"
 
 namespace devrt::race {
 
@@ -29,20 +30,20 @@ class HostFunction {
   using Function = void (*)(void* arg, devrt_status error);
 
   // `work` ends with the function itself.
-  HostFunction(Mark work, Function function, void* arg)
+  HostFunction(Validator::WaitedWork work, Function function, void* arg)
       : work_(std::move(work)), function_(function), arg_(arg) {}
 
   static void Run(void* self, devrt_status error) {
     const std::unique_ptr<HostFunction> own(static_cast<HostFunction*>(self));
     JudgeTouches();
-    g_layer.validator->BeginHostFunction(own->work_);
+    g_layer.validator->BeginHostFunction(std::move(own->work_));
     UpdatePages();
     own->function_(own->arg_, error);
     g_layer.validator->EndHostFunction();
   }
 
  private:
-  const Mark work_;
+  Validator::WaitedWork work_;
   const Function function_;
   void* const arg_;
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_launch.h"
@@ -54,16 +55,36 @@ using ShortList = absl::InlinedVector<MemoryAccess, 8>;
 
 ShortList Accesses(const devrt_access_v0* accesses, uint32_t count);
 
-// The calling thread's present call of the program.  `name` is for a call that
-// the program gave none.
-Caller CallerOf(const char* name);
-
-// Returns CallerOf(name) with the number of the call's stream.
-Caller CallerOn(const char* name, devrt_stream stream);
-
 // The simulator's name of the operation that the calling thread does now.
 // Unknown unless a witness is wanted.
 OpId NextOp(OpId::Kind kind);
+
+// The calling thread's present call of the program.  `name` is a literal for a
+// call to which the program gave no name, also not in `given`.
+inline Caller CallerOf(const char* name, const char* given = nullptr) {
+  const devrt_call_site_v0* const site =
+      g_layer.host->call_site(g_layer.host->host);
+  if (site->label != nullptr) given = site->label;
+  Caller caller;
+  caller.name = given == nullptr ? name : given;
+  caller.is_static = given == nullptr;
+  caller.file = site->file;
+  caller.line = site->line;
+  if (ABSL_PREDICT_FALSE(g_layer.witnessed != nullptr)) {
+    caller.op = NextOp(OpId::Kind::kNext);
+  }
+  return caller;
+}
+
+// Returns CallerOf(name, given) with the number of the call's stream.
+inline Caller CallerOn(const char* name, devrt_stream stream,
+                       const char* given = nullptr) {
+  Caller caller = CallerOf(name, given);
+  if (g_layer.numbers != nullptr) {
+    caller.stream_number = g_layer.numbers->number(g_layer.host->host, stream);
+  }
+  return caller;
+}
 
 // Adds the result of the run on the simulator to the file of findings, if a
 // witness is wanted.
@@ -76,8 +97,6 @@ inline thread_local std::vector<MemoryAccess> t_host_func_accesses;
 // Sets `numbers` and `own_queries` of g_layer.
 void FindHostExtensions();
 
-// Judges what the host has done with pinned memory since the last call.
-void JudgeTouches();
 // Opens and closes pages of pinned memory after a change of what uses them.
 void UpdatePages();
 
@@ -92,7 +111,10 @@ struct Captures {
   DeviceKey device0 = 0;  // of the backend
 
   // Says once that such work is not seen.
-  bool Has(devrt_stream stream) const;
+  bool Has(devrt_stream stream) const {
+    return table != nullptr && Ask(stream);
+  }
+  bool Ask(devrt_stream stream) const;
 };
 
 // The layer's own table of the extension `name`, whose functions take the

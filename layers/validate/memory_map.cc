@@ -111,18 +111,31 @@ Block* MemoryMap::HandOut(
     uint64_t begin, uint64_t size, MemoryKind kind, uint32_t device,
     const Operation& made, const VectorClock& clock,
     std::vector<std::pair<BlockInfo, Conflict>>* unknown) {
+  BlockInfo info;
+  info.id = ++made_;
+  info.begin = begin;
+  info.end = begin + size;
+  info.kind = kind;
+  info.device = device;
+  info.is_part = true;
+  info.made = made;
+  std::vector<Conflict> conflicts;
+  auto at = parts_.find(begin);
+  if (at != parts_.end() && at->second.end == info.end) {
+    // An allocator hands most parts out as they came back.
+    Block& again = at->second;
+    again.shadow.FindUnknown(clock, &conflicts);
+    for (const Conflict& conflict : conflicts) {
+      unknown->push_back({again, conflict});
+    }
+    static_cast<BlockInfo&>(again) = info;
+    return &again;
+  }
   ForgetRecent();
   Block block;
-  block.id = ++made_;
-  block.begin = begin;
-  block.end = begin + size;
-  block.kind = kind;
-  block.device = device;
-  block.is_part = true;
-  block.made = made;
+  static_cast<BlockInfo&>(block) = info;
   std::vector<Block> rest;  // of earlier parts, beside the new one
-  std::vector<Conflict> conflicts;
-  auto at = parts_.upper_bound(begin);
+  at = parts_.upper_bound(begin);
   if (at != parts_.begin() && std::prev(at)->second.end > begin) --at;
   while (at != parts_.end() && at->first < block.end) {
     Block& earlier = at->second;
@@ -137,12 +150,8 @@ Block* MemoryMap::HandOut(
     if (earlier.end > block.end) {
       rest.push_back(Piece(earlier, common.end, earlier.end - earlier.begin));
     }
-    if (earlier.begin == begin && earlier.end == block.end) {
-      block.shadow = std::move(earlier.shadow);
-    } else {
-      earlier.shadow.CopyTo(common, earlier.begin + common.begin - begin,
-                            &block.shadow);
-    }
+    earlier.shadow.CopyTo(common, earlier.begin + common.begin - begin,
+                          &block.shadow);
     at = parts_.erase(at);
   }
   for (Block& piece : rest) {
@@ -152,16 +161,15 @@ Block* MemoryMap::HandOut(
   return &(parts_[begin] = std::move(block));
 }
 
-Block* MemoryMap::At(uint64_t address) {
-  // Blocks begin at multiples of 256 bytes or more.
-  Block*& recent = recent_[(address >> 8) % kRecent];
-  if (recent != nullptr && address >= recent->begin && address < recent->end) {
-    return recent;
-  }
+Block* MemoryMap::Search(uint64_t address) {
+  Block*& recent = recent_[HashOf(address)];
   if (Block* const part = Containing(&parts_, address)) return recent = part;
   Block* const block = Containing(&blocks_, address);
   if (block == nullptr) return &host_;
-  if (parts_.empty()) recent = block;  // otherwise it may have parts
+  const auto part = parts_.lower_bound(block->begin);
+  const bool has_parts = (part != parts_.end() && part->first < block->end) ||
+                         Containing(&parts_, block->begin) != nullptr;
+  if (!has_parts) recent = block;
   return block;
 }
 

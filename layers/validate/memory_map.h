@@ -40,6 +40,7 @@ struct BlockInfo {
   std::optional<Operation> released;  // the free or take-back
 
   bool live() const { return !released.has_value(); }
+  uint64_t size() const { return end - begin; }
 };
 
 struct Block : BlockInfo {
@@ -81,7 +82,13 @@ class MemoryMap {
 
   // The block that has the address: a part, live or taken back; otherwise a
   // block of a backend, live or freed; otherwise the host memory.
-  Block* At(uint64_t address);
+  Block* At(uint64_t address) {
+    Block*& recent = recent_[HashOf(address)];
+    if (recent != nullptr && address - recent->begin < recent->size()) {
+      return recent;
+    }
+    return Search(address);
+  }
 
   // True if the part begins where a block of a backend does, of which no other
   // part is known.
@@ -119,6 +126,11 @@ class MemoryMap {
   using Blocks = std::map<uint64_t, Block>;  // by begin
 
   static Block* Containing(Blocks* blocks, uint64_t address);
+  static size_t HashOf(uint64_t address) {
+    // Blocks begin at multiples of 256 bytes or more.
+    return (address >> 8) % kRecent;
+  }
+  Block* Search(uint64_t address);
   // Called when a block was added or is about to go.
   void ForgetRecent() { recent_.fill(nullptr); }
   static void EraseReleased(Blocks* blocks, uint64_t begin, uint64_t end);

@@ -94,31 +94,9 @@ void Order::RemoveStream(Actor stream) {
   removed_.push_back(stream);
 }
 
-Epoch Order::Submit(Actor thread, Actor stream) {
-  State& state = actors_[stream];
-  state.clock.JoinSubmitter(actors_[thread].clock);
-  JoinLegacyRule(state.traits, &state.clock);
-  devices_[state.traits.device].newest = stream;
-  const Epoch epoch = state.clock.Publish();
-  Act(thread);
-  return epoch;
-}
-
 Mark Order::Record(Actor thread, Actor stream) {
   Submit(thread, stream);
   return actors_[stream].clock;
-}
-
-void Order::Wait(Actor thread, Actor stream, const Mark& mark) {
-  State& state = actors_[stream];
-  if (state.traits.kind == StreamKind::kLegacy) {
-    // A wait is an action of the legacy stream: the blocking streams are
-    // ordered by it.
-    state.clock.Join(mark);
-    Submit(thread, stream);
-    return;
-  }
-  state.clock.Join(mark);
 }
 
 Mark Order::MarkOfStream(Actor stream) const {
@@ -171,9 +149,7 @@ Order::DeviceStreams& Order::StreamsOf(uint32_t device) {
   return devices_[device];
 }
 
-void Order::JoinLegacyRule(const StreamTraits& traits,
-                           VectorClock* clock) const {
-  if (traits.kind == StreamKind::kNonBlocking) return;
+void Order::JoinOthers(const StreamTraits& traits, VectorClock* clock) const {
   const DeviceStreams& streams = devices_[traits.device];
   if (traits.kind == StreamKind::kBlocking) {
     for (const Actor legacy : streams.Live(StreamKind::kLegacy)) {

@@ -66,11 +66,25 @@ class Order {
   void RemoveStream(Actor stream);
 
   // An operation that `thread` enqueues on `stream`.
-  Epoch Submit(Actor thread, Actor stream);
+  Epoch Submit(Actor thread, Actor stream) {
+    State& state = actors_[stream];
+    state.clock.JoinSubmitter(actors_[thread].clock);
+    JoinLegacyRule(state.traits, &state.clock);
+    devices_[state.traits.device].newest = stream;
+    const Epoch epoch = state.clock.Publish();
+    Act(thread);
+    return epoch;
+  }
   // A record of an event: an operation without accesses.
   Mark Record(Actor thread, Actor stream);
   // `stream` waits for the mark that an event has at this call.
-  void Wait(Actor thread, Actor stream, const Mark& mark);
+  void Wait(Actor thread, Actor stream, const Mark& mark) {
+    State& state = actors_[stream];
+    state.clock.Join(mark);
+    // A wait is an action of the legacy stream: the blocking streams are
+    // ordered by it.
+    if (state.traits.kind == StreamKind::kLegacy) Submit(thread, stream);
+  }
 
   // The work that a host wait for the stream would wait for now.  Waits on a
   // legacy stream cover the blocking streams of its device.
@@ -133,7 +147,10 @@ class Order {
   // The number of a removed actor whose past `known` has, or a new one.
   Actor NumberFor(const VectorClock& known, std::deque<Actor>* removed);
   // Adds what the rule of the legacy stream puts before an action on a stream.
-  void JoinLegacyRule(const StreamTraits& traits, VectorClock* clock) const;
+  void JoinLegacyRule(const StreamTraits& traits, VectorClock* clock) const {
+    if (traits.kind != StreamKind::kNonBlocking) JoinOthers(traits, clock);
+  }
+  void JoinOthers(const StreamTraits& traits, VectorClock* clock) const;
 
   std::vector<State> actors_;
   std::vector<DeviceStreams> devices_;

@@ -64,8 +64,7 @@ constexpr devrt_race_v0 kRace = {
       if (static_cast<const Captures*>(self)->Has(stream)) return nullptr;
       const ShortList used = Accesses(accesses, count);
       devrt_status refusal = Verdict(g_layer.validator->Enqueue(
-          CallerOn(name == nullptr ? "native work" : name, stream), stream,
-          used));
+          CallerOn("native work", stream, name), stream, used));
       if (refusal != nullptr) g_layer.validator->Retract(used);
       return refusal;
     },
@@ -78,7 +77,7 @@ constexpr devrt_race_v0 kRace = {
        uint32_t count) -> devrt_status {
       const ShortList used = Accesses(accesses, count);
       devrt_status refusal =
-          Verdict(g_layer.validator->UseByHost(CallerOf(name), used));
+          Verdict(g_layer.validator->UseByHost(CallerOf("", name), used));
       // The program leaves a refused use out.
       if (refusal != nullptr) {
         g_layer.validator->Retract(used);
@@ -186,9 +185,9 @@ constexpr devrt_race_v0 kRace = {
 }  // namespace
 
 ShortList Accesses(const devrt_access_v0* accesses, uint32_t count) {
-  ShortList translated(count);
+  ShortList translated;
   for (uint32_t i = 0; i < count; ++i) {
-    MemoryAccess& access = translated[i];
+    MemoryAccess& access = translated.emplace_back();
     access.address = reinterpret_cast<uint64_t>(accesses[i].ptr);
     access.size = accesses[i].size;
     access.mode = ModeOf(accesses[i].mode);
@@ -196,25 +195,6 @@ ShortList Accesses(const devrt_access_v0* accesses, uint32_t count) {
     access.by_kernel = true;
   }
   return translated;
-}
-
-Caller CallerOf(const char* name) {
-  const devrt_call_site_v0* const site =
-      g_layer.host->call_site(g_layer.host->host);
-  return {site->label == nullptr ? name : site->label,
-          site->file,
-          site->line,
-          nullptr,
-          0,
-          NextOp(OpId::Kind::kNext)};
-}
-
-Caller CallerOn(const char* name, devrt_stream stream) {
-  Caller caller = CallerOf(name);
-  if (g_layer.numbers != nullptr) {
-    caller.stream_number = g_layer.numbers->number(g_layer.host->host, stream);
-  }
-  return caller;
 }
 
 OpId NextOp(OpId::Kind kind) {
@@ -244,13 +224,7 @@ void UpdatePages() {
   if (pages != nullptr) pages->Update();
 }
 
-void JudgeTouches() {
-  PinnedPages* const pages = g_layer.pages.load(std::memory_order_acquire);
-  if (pages != nullptr) pages->JudgeTouches();
-}
-
-bool Captures::Has(devrt_stream stream) const {
-  if (table == nullptr) return false;
+bool Captures::Ask(devrt_stream stream) const {
   uint32_t captures = 0;
   g_layer.host->error_destroy(
       g_layer.host->host, table->stream_is_capturing(self, stream, &captures));

@@ -42,6 +42,12 @@ class PinnedPages {
   void* self_ = nullptr;
 };
 
+// Judges what the host has done with pinned memory since the last call.
+inline void JudgeTouches() {
+  PinnedPages* const pages = g_layer.pages.load(std::memory_order_acquire);
+  if (pages != nullptr) pages->JudgeTouches();
+}
+
 }  // namespace devrt::race
 
 #endif  // DEVRT_LAYERS_VALIDATE_PINNED_PAGES_H_

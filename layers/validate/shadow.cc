@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+
 namespace devrt::race {
 namespace {
 
@@ -16,8 +19,9 @@ constexpr uint64_t OperatorOf(Mode mode, uint32_t reduction) {
 Mode ModeOf(uint64_t op) { return op == kReads ? Mode::kRead : Mode::kReduce; }
 
 // One conflict stands for all bytes of neighbouring cells.
-void Append(Range range, const Operation& earlier, Mode mode,
-            std::vector<Conflict>* conflicts) {
+ABSL_ATTRIBUTE_NOINLINE void Append(Range range, const Operation& earlier,
+                                    Mode mode,
+                                    std::vector<Conflict>* conflicts) {
   for (Conflict& known : *conflicts) {
     if (known.earlier.epoch == earlier.epoch && known.earlier_mode == mode &&
         known.range.end == range.begin) {
@@ -63,18 +67,22 @@ void Shadow::Fill(Range range) {
   }
 }
 
-void Shadow::Write(Cell* cell, const Operation& by, bool also_read) {
+inline void Shadow::Write(Cell* cell, const Operation& by, bool also_read) {
   cell->write = by;
   cell->also_read = also_read;
   cell->shared.clear();
 }
 
-void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
-                       const VectorClock& clock, uint64_t op,
-                       std::vector<Conflict>* conflicts) {
+inline void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
+                              const VectorClock& clock, uint64_t op,
+                              std::vector<Conflict>* conflicts) {
+  auto& shared = cell->shared;
+  if (shared.empty()) {
+    shared.push_back({by, op});
+    return;
+  }
   // A use of another operator stays: a later use may conflict with that one
   // alone.
-  auto& shared = cell->shared;
   auto kept = shared.begin();
   for (const Shared& earlier : shared) {
     const bool is_known = clock.Knows(earlier.by.epoch);
@@ -89,16 +97,17 @@ void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
   shared.push_back({by, op});
 }
 
-void Shadow::AddUnknownWrite(Range bytes, const Cell& cell,
-                             const VectorClock& clock,
-                             std::vector<Conflict>* conflicts) {
-  if (clock.Knows(cell.write.epoch)) return;
+inline void Shadow::AddUnknownWrite(Range bytes, const Cell& cell,
+                                    const VectorClock& clock,
+                                    std::vector<Conflict>* conflicts) {
+  if (ABSL_PREDICT_TRUE(clock.Knows(cell.write.epoch))) return;
   Append(bytes, cell.write, cell.also_read ? Mode::kReadWrite : Mode::kWrite,
          conflicts);
 }
 
-void Shadow::AddUnknown(Range bytes, const Cell& cell, const VectorClock& clock,
-                        std::vector<Conflict>* conflicts) {
+inline void Shadow::AddUnknown(Range bytes, const Cell& cell,
+                               const VectorClock& clock,
+                               std::vector<Conflict>* conflicts) {
   AddUnknownWrite(bytes, cell, clock, conflicts);
   for (const Shared& shared : cell.shared) {
     if (!clock.Knows(shared.by.epoch)) {
@@ -113,7 +122,7 @@ void Shadow::Access(Range range, Mode mode, const Operation& by,
   if (range.begin >= range.end) return;
   const bool writes = mode == Mode::kWrite || mode == Mode::kReadWrite;
   const uint64_t op = OperatorOf(mode, reduction);
-  const auto use = [&](Range bytes, Cell* cell) {
+  const auto use = [&](Range bytes, Cell* cell) ABSL_ATTRIBUTE_ALWAYS_INLINE {
     if (writes) return AddUnknown(bytes, *cell, clock, conflicts);
     AddUnknownWrite(bytes, *cell, clock, conflicts);
     AddShared(bytes, cell, by, clock, op, conflicts);

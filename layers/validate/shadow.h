@@ -27,6 +27,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "layers/validate/vector_clock.h"
 
 namespace devrt::race {
@@ -104,7 +105,7 @@ class Shadow {
     uint64_t end = 0;
     Operation write;  // the last write; time 0: none
     bool also_read = false;
-    std::vector<Shared> shared;  // later uses that are no writes
+    absl::InlinedVector<Shared, 1> shared;  // later uses that are no writes
   };
   using Cells = std::map<uint64_t, Cell>;  // by begin
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace devrt::race {
 
@@ -52,50 +53,44 @@ void TakeLater(uint64_t* times, const uint64_t* others, uint32_t size) {
   }
 }
 
-// True once the thread's EndedParts has ended.  Other variables of the thread
-// may end later, and clocks with them.  Not a member, because nobody may read
-// the members of an object that has ended.
-thread_local bool t_ended_is_over = false;
-
 // Memory of parts that have ended.  A step of a program ends about as many
 // parts as it makes, which costs more in malloc than in all the rest.
 class EndedParts {
  public:
-  EndedParts() = default;
-  EndedParts(const EndedParts&) = delete;
-  EndedParts& operator=(const EndedParts&) = delete;
-  ~EndedParts() {
-    for (Kept& kept : kept_) {
-      while (kept.count > 0) std::free(kept.memory[--kept.count]);
-    }
-    t_ended_is_over = true;
-  }
-
   // nullptr if there is none with so many elements.
   void* Take(uint32_t elements) {
     Kept& kept = Of(elements);
-    return kept.count == 0 ? nullptr : kept.memory[--kept.count];
+    Link* const taken = kept.first;
+    if (taken == nullptr) return nullptr;
+    kept.first = taken->next;
+    --kept.count;
+    return taken;
   }
   // Returns false if the caller has to free the memory.
   bool Keep(void* memory, uint32_t elements) {
     Kept& kept = Of(elements);
     if (kept.count == kMost) return false;
-    kept.memory[kept.count++] = memory;
+    kept.first = new (memory) Link{kept.first};
+    ++kept.count;
     return true;
   }
 
  private:
   static constexpr uint32_t kMost = 32;
   static constexpr uint32_t kSizes = 17;  // up to 128 elements
+  // In the memory that is kept.
+  struct Link {
+    Link* next;
+  };
   struct Kept {
     uint32_t count = 0;
-    void* memory[kMost];
+    Link* first = nullptr;
   };
   Kept& Of(uint32_t elements) { return kept_[elements / kActorsAtOnce]; }
 
   Kept kept_[kSizes];
 };
-thread_local EndedParts t_ended;
+EndedParts g_ended;
 
 bool IsEmpty(const uint64_t* times, uint32_t size) {
   return std::all_of(times, times + size,
@@ -115,13 +110,13 @@ uint32_t SharedTimes::ShiftBelow(uint32_t shift) {
 // The elements are not set.
 SharedTimes::Part* SharedTimes::Make(uint32_t room, uint32_t shift) {
   const uint32_t elements = shift == 0 ? room : kBranches;
-  void* memory = t_ended_is_over ? nullptr : t_ended.Take(elements);
+  void* memory = g_ended.Take(elements);
   if (memory == nullptr) {
     memory = std::malloc(offsetof(Part, times) + sizeof(uint64_t) * elements);
   }
   if (memory == nullptr) throw std::bad_alloc();
   auto* const made = static_cast<Part*>(memory);
-  new (&made->uses) std::atomic<uint32_t>(1);
+  made->uses = 1;
   made->room = room;
   made->shift = shift;
   return made;
@@ -133,7 +128,7 @@ void SharedTimes::End(Part* part) {
     elements = kBranches;
     for (uint32_t i = 0; i < kBranches; ++i) Release(part->parts[i]);
   }
-  if (t_ended_is_over || !t_ended.Keep(part, elements)) std::free(part);
+  if (!g_ended.Keep(part, elements)) std::free(part);
 }
 
 size_t SharedTimes::BytesOf(const Part* part) {
@@ -194,6 +189,17 @@ uint64_t SharedTimes::OfParts(Actor actor) const {
 }
 
 void SharedTimes::SetInParts(Actor actor, uint64_t time) {
+  if (root_ != nullptr && actor < root_->room) {
+    // The most frequent case: an array that others share.
+    Part* const made = MakeTimes(root_->room);
+    for (uint32_t i = 0; i < root_->room; i += kActorsAtOnce) {
+      std::memcpy(made->times + i, root_->times + i,
+                  sizeof(uint64_t) * kActorsAtOnce);
+    }
+    made->times[actor] = time;
+    Release(std::exchange(root_, made));
+    return;
+  }
   uint32_t shift = root_ == nullptr ? 0 : root_->shift;
   while (actor >= (shift == 0 ? kInPart : kBranches << shift)) {
     if (root_ != nullptr) Raise();

@@ -14,13 +14,13 @@
 // So many clocks of many actors need little memory if they learn from each
 // other.
 //
-// Threads: objects that share parts are used by one thread at a time, but they
-// may end on any thread.
+// Threads: all objects of the process are used, and end, by one thread at a
+// time: the counts of uses and the memory that is kept for new parts have no
+// lock.  The caller has the lock of the Validator.
 
 #ifndef DEVRT_LAYERS_VALIDATE_SHARED_TIMES_H_
 #define DEVRT_LAYERS_VALIDATE_SHARED_TIMES_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -80,7 +80,7 @@ class SharedTimes {
 
   // Counted, and immutable while shared.
   struct Part {
-    std::atomic<uint32_t> uses;
+    uint32_t uses;
     uint32_t room;   // it has times of the actors [0, room); 0: parts
     uint32_t shift;  // parts[i] has the actors from i << shift on; 0: times
     union {
@@ -90,18 +90,13 @@ class SharedTimes {
   };
 
   static Part* Share(Part* part) {
-    if (part != nullptr) part->uses.fetch_add(1, std::memory_order_relaxed);
+    if (part != nullptr) ++part->uses;
     return part;
   }
   static void Release(Part* part) {
-    if (part != nullptr &&
-        part->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      End(part);
-    }
+    if (part != nullptr && --part->uses == 0) End(part);
   }
-  static bool IsAlone(const Part* part) {
-    return part->uses.load(std::memory_order_acquire) == 1;
-  }
+  static bool IsAlone(const Part* part) { return part->uses == 1; }
   static uint32_t ShiftAbove(uint32_t shift);
   static uint32_t ShiftBelow(uint32_t shift);
   static Part* Make(uint32_t room, uint32_t shift);

@@ -17,6 +17,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+
 namespace devrt::race {
 
 class Texts {
@@ -41,17 +44,20 @@ class Texts {
     uint32_t name = 0;
     uint32_t site = 0;  // of "file:line"; 0 without a file
   };
-  // `file` has static storage: equal files have equal addresses.  The name may
-  // be another one than the address had before.
-  Place PlaceOf(const char* name, const char* file, int32_t line) {
+  // `file` has static storage: equal files have equal addresses.  So has the
+  // name if it `is_static`; otherwise it may be another one than the address
+  // had before.
+  Place PlaceOf(const char* name, bool is_static, const char* file,
+                int32_t line) {
     const auto bits = reinterpret_cast<uintptr_t>(file) * 31 +
                       reinterpret_cast<uintptr_t>(name) / 4 +
                       static_cast<uintptr_t>(line);
     Recent& recent = recent_[(bits ^ bits >> 12) % kRecent];
-    if (recent.name != name || recent.line.line != line ||
-        recent.line.file != file || std::strcmp(recent.copy, name) != 0) {
-      const Place found = {Number(name), Site({file, line})};
-      recent = {name, texts_[found.name].c_str(), {file, line}, found};
+    if (ABSL_PREDICT_FALSE(
+            recent.name != name || recent.line.line != line ||
+            recent.line.file != file ||
+            (!is_static && std::strcmp(recent.copy, name) != 0))) {
+      Renew(&recent, name, {file, line});
     }
     return recent.place;
   }
@@ -73,6 +79,18 @@ class Texts {
     }
   };
 
+  struct Recent {
+    const char* name = nullptr;
+    const char* copy = nullptr;
+    Line line;
+    Place place;
+  };
+  // Not inline: a loop has few places.
+  ABSL_ATTRIBUTE_NOINLINE void Renew(Recent* recent, const char* name,
+                                     const Line& line) {
+    const Place found = {Number(name), Site(line)};
+    *recent = {name, texts_[found.name].c_str(), line, found};
+  }
   uint32_t Site(const Line& line) {
     if (line.file == nullptr) return 0;
     uint32_t& number = sites_[line];
@@ -84,12 +102,6 @@ class Texts {
 
   // The newest place for each hash: a loop has few of them.
   static constexpr size_t kRecent = 64;
-  struct Recent {
-    const char* name = nullptr;
-    const char* copy = nullptr;
-    Line line;
-    Place place;
-  };
 
   std::array<Recent, kRecent> recent_;
   std::deque<std::string> texts_{""};  // keeps their addresses

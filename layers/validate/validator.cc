@@ -14,9 +14,6 @@ namespace devrt::race {
 namespace {
 
 constexpr uint32_t kDeviceBits = 16;  // devices of a backend
-// Uses that every thread knows are forgotten after so many operations.
-constexpr uint64_t kForgetAfter = 1 << 14;
-
 constexpr uint32_t kReadAndWrite = DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE;
 
 uint64_t RoundUp(uint64_t value, uint64_t step) {
@@ -34,14 +31,6 @@ DeviceKey Validator::AddBackend(const char* name, bool is_simulated) {
   backends_.push_back({name, is_simulated});
   findings_->AddBackend(name, is_simulated);
   return static_cast<DeviceKey>(backends_.size() - 1) << kDeviceBits;
-}
-
-Call Validator::ToCall(const Caller& caller) {
-  if (caller.op.known()) NoteOp(caller.op);
-  Texts::Place place = texts_.PlaceOf(caller.name, caller.file, caller.line);
-  if (caller.place != nullptr) place.site = texts_.Number(caller.place);
-  if (threads_.is_exact()) place.name = NameInThread(place.name);
-  return {Thread(), place.name, place.site};
 }
 
 void Validator::NoteOp(const OpId& op) {
@@ -110,7 +99,7 @@ void Validator::Remove(devrt_stream stream) {
 
 void Validator::AddEvent(DeviceKey device, devrt_event event, bool shared) {
   const Lock lock(mutex_);
-  *events_.At(event) = {device, shared, false, Mark(), Mark()};
+  *events_.At(event) = {device, shared, false, nullptr, Mark(), Mark()};
   records_.erase(event);
 }
 
@@ -134,8 +123,11 @@ bool Validator::Record(const Caller& caller, devrt_stream stream,
   if (entry.actor == kNoActor) return false;
   EventEntry* const recorded = events_.At(event);
   recorded->before = std::move(recorded->mark);
+  if (recorded->records == nullptr) {
+    recorded->records = detector_.RecordsOf(AddressOf(event));
+  }
   recorded->mark =
-      detector_.Record(ToCall(caller), entry.actor, AddressOf(event));
+      detector_.Record(ToCall(caller), entry.actor, recorded->records);
   if (recorded->shared) shared_records_.Join(recorded->mark);
   if (threads_.is_exact()) NoteRecord(event, *recorded);
   return true;
@@ -179,27 +171,27 @@ void Validator::DisablePeer(DeviceKey device, DeviceKey peer) {
   detector_.DisablePeer(device, peer);
 }
 
-Mark Validator::MarkOfStream(devrt_stream stream) {
+Validator::WaitedWork Validator::WorkOfStream(devrt_stream stream) {
   const Lock lock(mutex_);
   const StreamEntry entry = Find(stream);
   if (entry.actor == kNoActor) return {};
-  return detector_.order().MarkOfStream(entry.actor);
+  return {this, detector_.order().MarkOfStream(entry.actor)};
 }
 
-Mark Validator::MarkOfEvent(devrt_event event) {
+Validator::WaitedWork Validator::WorkOfEvent(devrt_event event) {
   const Lock lock(mutex_);
   const EventEntry* const found = events_.Find(event);
   if (found == nullptr) return {};
   if (threads_.is_exact() && !found->shared && found->IsRecorded()) {
     const Mark* const mark = CertainMark(event, *found);
-    return mark == nullptr ? Mark() : *mark;
+    return {this, mark == nullptr ? Mark() : *mark};
   }
-  return MarkOf(*found);
+  return {this, MarkOf(*found)};
 }
 
-Mark Validator::MarkOfDevice(DeviceKey device) {
+Validator::WaitedWork Validator::WorkOfDevice(DeviceKey device) {
   const Lock lock(mutex_);
-  return detector_.order().MarkOfDevice(device);
+  return {this, detector_.order().MarkOfDevice(device)};
 }
 
 void Validator::Restart(DeviceKey device0) {
@@ -239,8 +231,7 @@ void Validator::Restart(DeviceKey device0) {
   findings_->StartRun();
 }
 
-void Validator::ForgetSometimes() {
-  if (++until_forget_ < kForgetAfter) return;
+void Validator::Forget() {
   until_forget_ = 0;
   const VectorClock known = threads_.KnownToAll();
   detector_.memory().Forget(known);
@@ -276,8 +267,7 @@ BlockInfo Validator::BlockAt(const void* ptr) {
   return *detector_.memory().At(AddressOf(ptr));
 }
 
-void Validator::NotePinned(AccessList accesses) {
-  if (!has_pinned()) return;
+void Validator::FindPinned(AccessList accesses) {
   for (const MemoryAccess& access : accesses) {
     if (access.size == 0) continue;
     const Block& block = *detector_.memory().At(access.address);

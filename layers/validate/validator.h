@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
@@ -41,7 +43,8 @@ namespace devrt::race {
 
 // The call of a program that a function of Validator is about.
 struct Caller {
-  const char* name = "";  // "copy", or the program's name of the operation
+  const char* name = "";   // "copy", or the program's name of the operation
+  bool is_static = false;  // the name never changes, as that of a literal
   const char* file = nullptr;
   int32_t line = 0;
   const char* place = nullptr;  // in place of file and line
@@ -74,6 +77,34 @@ class Validator final : private Names {
         foreign_is_declared_(foreign_is_declared),
         mutex_(std::move(log)) {}
 
+  // The work that a wait of the host covers.  Its clock shares parts with those
+  // of the detector, so it ends under the lock, on any thread.
+  class WaitedWork {
+   public:
+    WaitedWork() = default;  // none
+    WaitedWork(WaitedWork&& other) noexcept
+        : validator_(std::exchange(other.validator_, nullptr)),
+          mark_(std::move(other.mark_)) {}
+    ~WaitedWork() {
+      if (validator_ == nullptr) return;
+      const std::lock_guard<FindingsMutex> lock(validator_->mutex_);
+      mark_ = Mark();
+    }
+
+   private:
+    friend class Validator;
+    WaitedWork(Validator* validator, Mark mark)
+        : validator_(validator), mark_(std::move(mark)) {}
+    // The caller has the lock.
+    Mark Take() {
+      validator_ = nullptr;
+      return std::move(mark_);
+    }
+
+    Validator* validator_ = nullptr;
+    Mark mark_;
+  };
+
   // For the findings, which log inside a function of this object.
   void LogLater(const std::string& text) { mutex_.LogLater(text); }
 
@@ -89,7 +120,7 @@ class Validator final : private Names {
   void OwnEvent(devrt_event event);
   void EndThread();
   // A host function runs in the calling thread; `work` ends with it.
-  void BeginHostFunction(const Mark& work);
+  void BeginHostFunction(WaitedWork work);
   void EndHostFunction() { HostThreads::EndFunction(); }
 
   // Returns the key of the backend's device 0; device N has that key + N.
@@ -150,12 +181,12 @@ class Validator final : private Names {
 
   // The work that a host wait covers if it begins now.  For EndHostWait, once
   // the wait is over or a query has answered that the work is complete.
-  Mark MarkOfStream(devrt_stream stream);
-  Mark MarkOfEvent(devrt_event event);
-  Mark MarkOfDevice(DeviceKey device);
-  void EndHostWait(const Mark& mark);
+  WaitedWork WorkOfStream(devrt_stream stream);
+  WaitedWork WorkOfEvent(devrt_event event);
+  WaitedWork WorkOfDevice(DeviceKey device);
+  void EndHostWait(WaitedWork work);
   // A query that devrt made for itself has answered that the work is complete.
-  void EndOwnQuery(const Mark& mark);
+  void EndOwnQuery(WaitedWork work);
   // Later work of the stream, or of the calling thread if that is nullptr,
   // comes after what such queries have found complete, and with exact order of
   // host threads after what any thread has waited for.
@@ -269,7 +300,19 @@ class Validator final : private Names {
     bool is_simulated = false;
   };
 
-  Call ToCall(const Caller& caller);
+  // Inline, so that the members stay in registers.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Call ToCall(const Caller& caller) {
+    if (ABSL_PREDICT_FALSE(caller.op.known())) NoteOp(caller.op);
+    Texts::Place place =
+        texts_.PlaceOf(caller.name, caller.is_static, caller.file, caller.line);
+    if (ABSL_PREDICT_FALSE(caller.place != nullptr)) {
+      place.site = texts_.Number(caller.place);
+    }
+    if (ABSL_PREDICT_FALSE(threads_.is_exact())) {
+      place.name = NameInThread(place.name);
+    }
+    return {Thread(), place.name, place.site};
+  }
   // The next operation has this name.  Forgets names that no finding can need.
   void NoteOp(const OpId& op);
   // The number of the name for calls of the calling thread.
@@ -285,8 +328,14 @@ class Validator final : private Names {
     }
     return *found;
   }
-  void ForgetSometimes();
-  void NotePinned(AccessList accesses);
+  void ForgetSometimes() {
+    if (ABSL_PREDICT_FALSE(++until_forget_ == kForgetAfter)) Forget();
+  }
+  void Forget();
+  void NotePinned(AccessList accesses) {
+    if (has_pinned()) FindPinned(accesses);
+  }
+  void FindPinned(AccessList accesses);
   void Remove(devrt_stream stream);
   // The locks of devrt's allocators put all that any thread knows before a new
   // use of memory.  Empty with observed order, where each thread knows that.
@@ -331,9 +380,10 @@ class Validator final : private Names {
   struct EventEntry {
     DeviceKey device = 0;
     bool shared = false;
-    bool is_own = false;  // devrt's, and no program's
-    Mark mark;            // of no actor: never recorded here
-    Mark before;          // the last record, for UndoRecord
+    bool is_own = false;                   // devrt's, and no program's
+    Detector::Records* records = nullptr;  // nullptr: not known yet
+    Mark mark;                             // of no actor: never recorded here
+    Mark before;                           // the last record, for UndoRecord
 
     bool IsRecorded() const { return mark.now().actor != kNoActor; }
   };
@@ -358,6 +408,8 @@ class Validator final : private Names {
   Mark shared_records_;
   Leaks leaks_;
   Meetings meetings_;
+  // Uses that every thread knows are forgotten after so many operations.
+  static constexpr uint64_t kForgetAfter = 1 << 14;
   uint64_t until_forget_ = 0;
   std::unordered_map<const void*, uint64_t> registered_;  // sizes
   // The simulator's names of operations, by Operation::number; empty unless a

@@ -37,9 +37,9 @@ void Validator::RemoveFlag(devrt_flag flag) {
   detector_.RemoveFlag(NumberOf(flag));
 }
 
-void Validator::EndOwnQuery(const Mark& mark) {
+void Validator::EndOwnQuery(WaitedWork work) {
   const Lock lock(mutex_);
-  detector_.EndOwnQuery(mark);
+  detector_.EndOwnQuery(work.Take());
 }
 
 void Validator::OrderAfterOwnQueries(devrt_stream later) {

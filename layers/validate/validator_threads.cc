@@ -109,15 +109,16 @@ void Validator::EndThread() {
   threads_.EndCurrent();
 }
 
-void Validator::BeginHostFunction(const Mark& work) {
+void Validator::BeginHostFunction(WaitedWork work) {
   const Lock lock(mutex_);
-  threads_.BeginFunction(work);
-  NoteWait(work);
+  const Mark mark = work.Take();
+  threads_.BeginFunction(mark);
+  NoteWait(mark);
 }
 
-void Validator::EndHostWait(const Mark& mark) {
+void Validator::EndHostWait(WaitedWork work) {
   const Lock lock(mutex_);
-  NoteWait(mark);
+  NoteWait(work.Take());
 }
 
 void Validator::NoteWait(const Mark& mark) {

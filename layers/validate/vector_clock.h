@@ -15,8 +15,8 @@
 // compares no times if one clock knows an action that tells of all the other
 // one knows.
 //
-// Threads: clocks that were copied from each other are used by one thread at a
-// time.  They may end on any thread.
+// Threads: all clocks of the process are used, and end, by one thread at a time
+// (shared_times.h).
 
 #ifndef DEVRT_LAYERS_VALIDATE_VECTOR_CLOCK_H_
 #define DEVRT_LAYERS_VALIDATE_VECTOR_CLOCK_H_
@@ -26,6 +26,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "layers/validate/shared_times.h"
 
 namespace devrt::race {
@@ -34,6 +36,19 @@ namespace devrt::race {
 struct Epoch {
   Actor actor = kNoActor;
   uint64_t time = 0;
+
+  Epoch() = default;
+  Epoch(Actor of, uint64_t at) : actor(of), time(at) {}
+  // By members.  A compiler would copy both as one vector, and a processor
+  // stalls when it loads a vector of which one part was just stored: a clock
+  // counts, and then is copied.
+  Epoch(const Epoch& other) noexcept : actor(other.actor), time(other.time) {}
+  Epoch& operator=(const Epoch& other) noexcept {
+    actor = other.actor;
+    time = other.time;
+    return *this;
+  }
+  ~Epoch() = default;
 
   friend bool operator==(Epoch a, Epoch b) {
     return a.actor == b.actor && a.time == b.time;
@@ -101,8 +116,12 @@ class VectorClock {
   // Join with the clock of the thread that submits to this stream.  Repeated
   // joins with one thread are cheap as long as the thread learned nothing.
   void JoinSubmitter(const VectorClock& thread) {
-    if (submitter_.actor != thread.own_.actor) ChangeSubmitter(thread);
-    if (!thread.times_.IsSharedWith(joined_)) JoinTimesOf(thread);
+    if (ABSL_PREDICT_FALSE(submitter_.actor != thread.own_.actor)) {
+      ChangeSubmitter(thread);
+    }
+    if (ABSL_PREDICT_FALSE(!thread.times_.IsSharedWith(joined_))) {
+      JoinTimesOf(thread);
+    }
     submitter_.time = std::max(submitter_.time, thread.own_.time);
     all_ = {};
   }
@@ -132,12 +151,12 @@ class VectorClock {
   }
   // Who knows it knows all that this clock knows, its own actions too.
   Epoch KnownByAll() const { return all_.actor == own_.actor ? own_ : all_; }
-  void ChangeSubmitter(const VectorClock& thread) {
+  ABSL_ATTRIBUTE_NOINLINE void ChangeSubmitter(const VectorClock& thread) {
     // The time of the thread before must not be lost.
     const Epoch before = std::exchange(submitter_, {thread.own_.actor, 0});
     if (before.actor != kNoActor) Learn(before);
   }
-  void JoinTimesOf(const VectorClock& thread) {
+  ABSL_ATTRIBUTE_NOINLINE void JoinTimesOf(const VectorClock& thread) {
     if (!HasAllOf(thread)) {
       if (IsPartOf(thread)) {
         times_ = thread.times_;

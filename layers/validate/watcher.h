@@ -76,19 +76,20 @@ class Watcher : private CollectiveWatch {
   }
 
   // The caller of work that the backend gets next.
-  Caller WorkOn(const char* name, devrt_stream stream) const {
-    Caller caller = CallerOn(name, stream);
+  Caller WorkOn(const char* name, devrt_stream stream,
+                const char* given = nullptr) const {
+    Caller caller = CallerOn(name, stream, given);
     if (is_simulated_ && caller.op.known()) caller.op.kind = OpId::Kind::kOwn;
     return caller;
   }
 
   // An operation.  In the mode "throw" one with a finding is not passed on.
   template <typename Call, typename... Args>
-  devrt_status Operation(AccessList accesses, const char* name, Call call,
+  devrt_status Operation(const Caller& caller, AccessList accesses, Call call,
                          devrt_stream stream, Args... args) {
     if (captures_.Has(stream)) return call(stream, args...);
-    devrt_status status = Verdict(
-        g_layer.validator->Enqueue(WorkOn(name, stream), stream, accesses));
+    devrt_status status =
+        Verdict(g_layer.validator->Enqueue(caller, stream, accesses));
     if (status == nullptr) status = call(stream, args...);
     if (status != nullptr) g_layer.validator->Retract(accesses);
     pages_->Update();
@@ -109,10 +110,10 @@ class Watcher : private CollectiveWatch {
     accesses[1].is_programs =
         !is_simulated_ && (kind == DEVRT_COPY_D2H || kind == DEVRT_COPY_H2H);
     // A copy from host to host is complete when the call returns.
-    devrt_status status =
-        Operation(accesses, "copy", call, stream, dst, src, size, kind);
+    devrt_status status = Operation(WorkOn("copy", stream), accesses, call,
+                                    stream, dst, src, size, kind);
     if (kind == DEVRT_COPY_H2H && status == nullptr) {
-      EndHostWait(g_layer.validator->MarkOfStream(stream));
+      EndHostWait(g_layer.validator->WorkOfStream(stream));
     }
     return status;
   }
@@ -122,15 +123,17 @@ class Watcher : private CollectiveWatch {
                       devrt_stream stream, void* dst, uint32_t dst_device,
                       const void* src, uint32_t src_device, uint64_t size) {
     return Operation(
+        WorkOn("peer copy", stream),
         {Accessed(src, size, Mode::kRead), Accessed(dst, size, Mode::kWrite)},
-        "peer copy", call, stream, dst, dst_device, src, src_device, size);
+        call, stream, dst, dst_device, src, src_device, size);
   }
 
   template <typename Call>
   devrt_status Handle(Id<CallId::fill_async>, Call call, devrt_stream stream,
                       void* dst, uint32_t value, uint64_t size) {
-    return Operation({Accessed(dst, size, Mode::kWrite)}, "fill", call, stream,
-                     dst, value, size);
+    return Operation(WorkOn("fill", stream),
+                     {Accessed(dst, size, Mode::kWrite)}, call, stream, dst,
+                     value, size);
   }
 
   template <typename Call, typename Function>
@@ -144,7 +147,7 @@ class Watcher : private CollectiveWatch {
         WorkOn("host function", stream), stream, accesses));
     if (status == nullptr) {
       auto seen = std::make_unique<HostFunction>(
-          g_layer.validator->MarkOfStream(stream), function, arg);
+          g_layer.validator->WorkOfStream(stream), function, arg);
       status = call(stream, &HostFunction::Run, static_cast<void*>(seen.get()));
       if (status == nullptr) seen.release();
     }
@@ -156,17 +159,17 @@ class Watcher : private CollectiveWatch {
   template <typename Call>
   devrt_status Handle(Id<CallId::launch_launch>, Call call, devrt_stream stream,
                       const devrt_launch_desc_v0* desc) {
-    return Operation(Accesses(desc->accesses, desc->access_count),
-                     desc->name == nullptr ? "kernel" : desc->name, call,
-                     stream, desc);
+    return Operation(WorkOn("kernel", stream, desc->name),
+                     Accesses(desc->accesses, desc->access_count), call, stream,
+                     desc);
   }
 
   template <typename Call>
   devrt_status Handle(Id<CallId::elementwise_fill>, Call call,
                       devrt_stream stream, const devrt_tensor_v0* out,
                       const void* value) {
-    return Operation({AccessOf(*out, Mode::kWrite)}, "fill", call, stream, out,
-                     value);
+    return Operation(WorkOn("fill", stream), {AccessOf(*out, Mode::kWrite)},
+                     call, stream, out, value);
   }
 
   template <typename Call>
@@ -179,16 +182,17 @@ class Watcher : private CollectiveWatch {
       accesses.push_back(AccessOf(inputs[i], Mode::kRead));
     }
     accesses.push_back(AccessOf(*out, Mode::kWrite));
-    return Operation(accesses, OperationName(op), call, stream, op, out, inputs,
-                     input_count);
+    return Operation(WorkOn(OperationName(op), stream), accesses, call, stream,
+                     op, out, inputs, input_count);
   }
 
   template <typename Call>
   devrt_status Handle(Id<CallId::reduce_reduce>, Call call, devrt_stream stream,
                       uint32_t op, const devrt_tensor_v0* out,
                       const devrt_tensor_v0* in, uint32_t axes) {
-    return Operation({AccessOf(*in, Mode::kRead), AccessOf(*out, Mode::kWrite)},
-                     "reduce", call, stream, op, out, in, axes);
+    return Operation(WorkOn("reduce", stream),
+                     {AccessOf(*in, Mode::kRead), AccessOf(*out, Mode::kWrite)},
+                     call, stream, op, out, in, axes);
   }
 
   // ---- Order ---------------------------------------------------------------
@@ -312,8 +316,8 @@ class Watcher : private CollectiveWatch {
     return call(flag);
   }
 
-  void EndHostWait(const Mark& mark) {
-    g_layer.validator->EndHostWait(mark);
+  void EndHostWait(Validator::WaitedWork work) {
+    g_layer.validator->EndHostWait(std::move(work));
     pages_->Update();
   }
   template <typename Call>
@@ -336,47 +340,47 @@ class Watcher : private CollectiveWatch {
   }
 
   template <typename Call, typename... Args>
-  devrt_status HostWait(const Mark& mark, Call call, Args... args) {
+  devrt_status HostWait(Validator::WaitedWork work, Call call, Args... args) {
     devrt_status status = call(args...);
-    if (status == nullptr) EndHostWait(mark);
+    if (status == nullptr) EndHostWait(std::move(work));
     return status;
   }
   template <typename Call>
   devrt_status Handle(Id<CallId::stream_sync>, Call call, devrt_stream stream) {
-    return HostWait(g_layer.validator->MarkOfStream(stream), call, stream);
+    return HostWait(g_layer.validator->WorkOfStream(stream), call, stream);
   }
   template <typename Call>
   devrt_status Handle(Id<CallId::event_sync>, Call call, devrt_event event) {
-    return HostWait(g_layer.validator->MarkOfEvent(event), call, event);
+    return HostWait(g_layer.validator->WorkOfEvent(event), call, event);
   }
   template <typename Call>
   devrt_status Handle(Id<CallId::device_sync>, Call call, uint32_t device) {
-    return HostWait(g_layer.validator->MarkOfDevice(device0_ + device), call,
+    return HostWait(g_layer.validator->WorkOfDevice(device0_ + device), call,
                     device);
   }
 
   template <typename Call, typename Handle>
-  devrt_status Query(const Mark& mark, Call call, Handle handle,
+  devrt_status Query(Validator::WaitedWork work, Call call, Handle handle,
                      uint32_t* done) {
     devrt_status status = call(handle, done);
     if (status != nullptr || *done == 0) return status;
     if (g_layer.own_queries != nullptr &&
         g_layer.own_queries->is_own(g_layer.host->host) != 0) {
-      g_layer.validator->EndOwnQuery(mark);
+      g_layer.validator->EndOwnQuery(std::move(work));
     } else {
-      EndHostWait(mark);
+      EndHostWait(std::move(work));
     }
     return nullptr;
   }
   template <typename Call>
   devrt_status Handle(Id<CallId::stream_query>, Call call, devrt_stream stream,
                       uint32_t* done) {
-    return Query(g_layer.validator->MarkOfStream(stream), call, stream, done);
+    return Query(g_layer.validator->WorkOfStream(stream), call, stream, done);
   }
   template <typename Call>
   devrt_status Handle(Id<CallId::event_query>, Call call, devrt_event event,
                       uint32_t* done) {
-    return Query(g_layer.validator->MarkOfEvent(event), call, event, done);
+    return Query(g_layer.validator->WorkOfEvent(event), call, event, done);
   }
 
   // ---- Memory --------------------------------------------------------------

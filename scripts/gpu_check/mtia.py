@@ -4,7 +4,7 @@
 import json
 import pathlib
 
-from gpu_check import memory, python, rows
+from gpu_check import memory, python, rows, validate
 from gpu_check.result import UNITS, at_most, bench_row
 from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
@@ -184,6 +184,7 @@ PARTS = {
     "mtia_examples": examples,
     "mtia_python": python.tests,
     "mtia_interop": python.interop,
+    "mtia_validate_python": validate.python_tests,
     **{program: benchmark(program) for program in TABLES},
     "layers_bench": layers,
     "mtia_python_benchmarks": python.benchmarks,

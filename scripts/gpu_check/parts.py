@@ -4,11 +4,10 @@
 import dataclasses
 import pathlib
 import re
-import shutil
 import sys
 
 from gpu_check import (arrays, collectives, driver_costs, examples, hip, memory,
-                       python, validate)
+                       python, rows, validate)
 from gpu_check.rows import (add_command, add_tests, google_test,
                             run_soak, run_suite)
 from gpu_check.runner import FAILED, SKIPPED, Skip
@@ -122,8 +121,7 @@ def threads(tool):
 
 
 def sanitizer(check, options):
-    tool = shutil.which("compute-sanitizer") or shutil.which(
-        "/usr/local/cuda/bin/compute-sanitizer")
+    tool = rows.sanitizer()
     if tool is None:
         raise Skip("there is no compute-sanitizer")
     if options.simulated:
@@ -184,6 +182,7 @@ PARTS = {
     "python": python.tests,
     "interop": python.interop,
     "validate": validate.tests,
+    "validate_python": validate.python_tests,
     "sanitizer": sanitizer,
     "benchmarks": driver_costs.benchmarks,
     "memory_benchmarks": memory.benchmarks,

@@ -59,19 +59,8 @@ def tests(check, options):
     where = package(check, options)
     if not can_import(check, options, where):
         return
-    if check.run([sys.executable, "-c", "import pytest"], 60).code != 0:
-        raise Skip("this Python has no pytest")
-    files = [file for file in sorted((ROOT / "tests/python").rglob("test_*.py"))
-             if options.backend == "cuda" or not file.stem.endswith("_cuda")]
-    tool = check.root / "tools/devrt"
-    variables = {"DEVRT_TOOL": str(tool)} if tool.exists() else {}
-    for file in files:
-        command = check.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             "--tb=short", file], 600,
-            {"PYTHONPATH": str(where), **variables, **backends(options, file),
-             "DEVRT_TEST_PYTHON_PACKAGE": str(where),
-             "PYTHONDONTWRITEBYTECODE": "1"})
+    for file in test_files(check, options):
+        command = run_tests(check, options, where, file)
         lines = command.output.strip().splitlines() or [""]
         said = f"{file.name}: {lines[-1].strip('= ')}"
         counts = counts_of(lines[-1])
@@ -83,6 +72,24 @@ def tests(check, options):
             counts.setdefault("failed", 1)
             check.add(command.part, FAILED, f"{said}: {command.ending}", counts,
                       failed_of(command.output) or [f"{said}: {command.ending}"])
+
+
+def test_files(check, options):
+    if check.run([sys.executable, "-c", "import pytest"], 60).code != 0:
+        raise Skip("this Python has no pytest")
+    return [file for file in sorted((ROOT / "tests/python").rglob("test_*.py"))
+            if options.backend == "cuda" or not file.stem.endswith("_cuda")]
+
+
+def run_tests(check, options, where, file, variables=None):
+    tool = check.root / "tools/devrt"
+    return check.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+         "--tb=short", file], 600,
+        {"PYTHONPATH": str(where), **backends(options, file),
+         **({"DEVRT_TOOL": str(tool)} if tool.exists() else {}),
+         "DEVRT_TEST_PYTHON_PACKAGE": str(where),
+         "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})})
 
 
 def counts_of(line):
@@ -111,16 +118,21 @@ def interop(check, options):
     where = package(check, options)
     if not can_import(check, options, where):
         return
-    json_file = check.file("interop.json")
-    command = check.run(
-        [sys.executable, MATRIX, "--package", where, "--json", json_file,
-         *(["--quick"] if options.quick else [])], 3600,
-        {"PYTHONDONTWRITEBYTECODE": "1"})
-    result = check.read_json(json_file)
+    command, result = run_matrix(check, options, where)
     if result is None:
         add_command(check, command, "no result")
         return
     add_cases(check, command, result)
+
+
+def run_matrix(check, options, where, variables=None, words=()):
+    """Returns the command, and its result or None."""
+    json_file = check.file("interop.json")
+    command = check.run(
+        [sys.executable, MATRIX, "--package", where, "--json", json_file,
+         *(["--quick"] if options.quick else []), *words], 3600,
+        {"PYTHONDONTWRITEBYTECODE": "1", **(variables or {})})
+    return command, check.read_json(json_file)
 
 
 def add_cases(check, command, result):

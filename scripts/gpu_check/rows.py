@@ -2,6 +2,7 @@
 """Makes rows of a command's results: exit codes, tests, suites, soaks, benchmarks."""
 
 import re
+import shutil
 
 from gpu_check.runner import FAILED, PASSED, SKIPPED
 
@@ -136,9 +137,11 @@ def run_soak(check, program, seconds):
     add_command(check, command, detail)
 
 
-def run_google_benchmark(check, program, options, variables=None):
+def run_google_benchmark(check, program, options, variables=None, chosen=None,
+                         tool=()):
     """Returns the medians of its rows, from Google Benchmark's JSON.
 
+    `chosen` is a filter of rows, and `tool` the words of a program that runs this one.
     Also adds a row for its end.
     """
     json_file = check.file(f"{program.name}.json")
@@ -146,17 +149,24 @@ def run_google_benchmark(check, program, options, variables=None):
     if options.simulated:  # to see that it runs
         least, times = "0.0001", 2
     command = check.run(
-        [program, f"--benchmark_min_time={least}",
+        [*tool, program, f"--benchmark_min_time={least}",
          f"--benchmark_repetitions={times}",
          "--benchmark_report_aggregates_only=true",
-         f"--benchmark_out={json_file}", "--benchmark_out_format=json"], 600,
-        variables)
+         f"--benchmark_out={json_file}", "--benchmark_out_format=json",
+         *([f"--benchmark_filter={chosen}"] if chosen else [])], 600, variables)
     report = check.read_json(json_file) or {"benchmarks": []}
     rows = [row for row in report["benchmarks"]
             if row.get("aggregate_name") == "median"]
+    of_tool = f"{tool[-1]} of " if tool else ""
     add_command(check, command,
-                f"{program.name}: {len(rows)} rows, medians of {times}")
+                f"{of_tool}{program.name}: {len(rows)} rows, medians of {times}")
     return rows
+
+
+def sanitizer():
+    """Returns the path of compute-sanitizer, or None."""
+    return shutil.which("compute-sanitizer") or shutil.which(
+        "/usr/local/cuda/bin/compute-sanitizer")
 
 
 def nanoseconds(row, which):

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The race detector: it finds planted mistakes, and nothing in correct programs."""
+"""The race detector: it finds planted mistakes, nothing in correct programs, and costs
+little.
+"""
 
 import json
 import pathlib
+import statistics
 
-from gpu_check import examples
-from gpu_check.rows import add_command, google_test
-from gpu_check.runner import FAILED, Skip
+from gpu_check import examples, python
+from gpu_check.result import at_most, bench_row
+from gpu_check.rows import (add_bench_rows, add_command, google_test,
+                            run_google_benchmark, sanitizer)
+from gpu_check.runner import FAILED, PASSED, SKIPPED, Skip
 
 LAYER = "lib/devrt/layers/libdevrt_layer_validate.so"
 CORPUS = "tests/layers/layers_validate"
@@ -18,14 +23,34 @@ CORRECT = {
     examples.PIPELINE: ["--backend=cuda", "--devices=1", "--timeline="],
     examples.HALO: ["--backend=cuda", "--devices=1", "--timeline="],
 }
+# Mistakes that tests make on purpose are told by other findings than races.
+NO_RACES = {"deadlock", "leak"}
+BENCHMARK, STEP = "bench/cuda_bench", "DevrtTrainingStep/real_time"
+TOPIC, MOST = "The race detector on cuda", 1.1  # times the calls without it
+TOOLS = ["memcheck", "racecheck"]
+ROUNDS = 5
+# Tests of the package, and folders of them, that make races on purpose.
+WITH_RACES = ["docs", "test_exploration.py", "test_host_order.py",
+              "test_testing_afresh.py", "test_validate.py"]
 
 
 def tests(check, options):
+    need(check, LAYER)
     if options.simulated:
-        raise Skip("a simulated driver runs no kernels")
-    absent = [name for name in FILES if not pathlib.Path(check.path(name)).exists()]
-    if absent:
-        raise Skip(f"there is no {absent[0]}: it was not built")
+        check.add(check.part, SKIPPED,
+                  "corpus and programs: a simulated driver runs no kernels")
+    else:
+        need(check, CORPUS)
+        mistakes(check)
+    costs(check, options)
+
+
+def need(check, name):
+    if not pathlib.Path(check.path(name)).exists():
+        raise Skip(f"there is no {name}: it was not built")
+
+
+def mistakes(check):
     # The host's pointers are watched on the simulator alone.
     without = "Host/*"
     if examples.count_devices(check) < 2:
@@ -37,24 +62,126 @@ def tests(check, options):
             correct(check, program, words)
 
 
-def correct(check, program, words):
-    findings = check.file("findings.json")
-    command = check.run(
-        [check.path(program), *words], 300,
-        {"DEVRT_LAYERS": "validate", "DEVRT_RACE_FILE": str(findings),
-         "DEVRT_LOG": "off"})
-    name = pathlib.Path(program).name
+def layer(findings):
+    """Returns variables with which a program writes its findings to that file."""
+    return {"DEVRT_LAYERS": "validate", "DEVRT_RACE": "report",
+            "DEVRT_RACE_FILE": str(findings), "DEVRT_LOG": "off"}
+
+
+def read(findings):
+    """Returns what programs have written to a file, or None if there is none."""
     try:
         lines = findings.read_text(encoding="utf-8").splitlines()
     except OSError:
+        return None
+    return [entry for entry in map(json.loads, lines) if "kind" in entry]
+
+
+def correct(check, program, words):
+    findings = check.file("findings.json")
+    command = check.run([check.path(program), *words], 300, layer(findings))
+    name = pathlib.Path(program).name
+    found = read(findings)
+    if found is None:
         check.add(command.part, FAILED, f"{name}: the layer wrote no file")
-        return
-    found = [entry for entry in map(json.loads, lines) if "kind" in entry]
-    if found:
+    elif found:
         check.add(command.part, FAILED,
                   f"{name}: {len(found)} findings; {place(found[0])}")
     else:
         add_command(check, command, f"{name}: no findings")
+
+
+# ---- What it costs -----------------------------------------------------------
+
+
+def costs(check, options):
+    """Measures a training step of empty kernels: without the layer, with it, and under
+    compute-sanitizer.
+    """
+    program = pathlib.Path(check.path(BENCHMARK))
+    need(check, BENCHMARK)
+    simulated = options.simulated
+    plain, layered = [], []
+    for _ in range(1 if simulated else ROUNDS):  # in turn: the machine's pace may change
+        plain.append(launch(check, options, program))
+        layered.append(launch(check, options, program,
+                              {"DEVRT_LAYERS": "validate", "DEVRT_LOG": "off"}))
+    tool = None if simulated else sanitizer()
+    under = {name: [launch(check, options, program, tool=[tool, "--tool", name])]
+             for name in TOOLS} if tool else {}
+    if tool is None:
+        check.add(check.part, SKIPPED, "compute-sanitizer's times: it is not there, or "
+                  "the driver is simulated")
+    missing = [name for name, times in
+               {"without": plain, "validate": layered, **under}.items()
+               if None in times]
+    if missing:
+        add_bench_rows(check, [], [f"{STEP}, {name}" for name in missing])
+        return
+    row = bench_row_of(plain, layered, under, judged=not simulated)
+    add_bench_rows(check, [row])
+    times = {"validate": row["devrt"], **row["peers"]}
+    without = times.pop("without")
+    check.figures[check.part] = {f"{name}, times as long as without": f"{time / without:.3g}"
+                                 for name, time in times.items()}
+
+
+def launch(check, options, program, variables=None, tool=()):
+    """Returns the nanoseconds of a launch with its share of the other calls, or None."""
+    rows = run_google_benchmark(check, program, options, variables,
+                                chosen=STEP.split("/", 1)[0], tool=tool)
+    return next((1e9 / row["items_per_second"] for row in rows
+                 if row["run_name"] == STEP), None)
+
+
+def bench_row_of(plain, layered, under, judged):
+    """Returns the row of the medians.  `under` has the times under each tool."""
+    others = {name: statistics.median(times)
+              for name, times in {"without": plain, **under}.items()}
+    own = statistics.median(layered)
+    most = MOST * others["without"] if judged else None
+    return bench_row(TOPIC, "a launch of a training step", "ns", own, others,
+                     {f"{MOST} of without": at_most(own, most)})
+
+
+# ---- Python ------------------------------------------------------------------
+
+
+def python_tests(check, options):
+    """Runs the tests of the package, and the interop matrix, under the layer.
+
+    Their outcomes are those of other parts: some test what a layer changes.
+    """
+    need(check, LAYER)
+    where = python.package(check, options)
+    if not python.can_import(check, options, where):
+        return
+    seen = []
+    for file in python.test_files(check, options):
+        if file.parent.name in WITH_RACES or file.name in WITH_RACES:
+            continue
+        findings = check.file(f"{file.stem}.findings.json")
+        python.run_tests(check, options, where, file, layer(findings))
+        seen.append((file.name, read(findings)))
+    judge(check, "tests of the package", seen)
+    findings = check.file("interop.findings.json")
+    python.run_matrix(check, options, where, layer(findings), ["--no-controls"])
+    judge(check, "interop matrix", [("matrix.py", read(findings))])
+
+
+def judge(check, what, seen):
+    """Adds a row for each race; `seen` has pairs of a program and its findings, or None
+    for a program that never opened a backend.
+    """
+    ran = [(name, found) for name, found in seen if found is not None]
+    races = [(name, entry) for name, found in ran for entry in found
+             if entry["kind"] not in NO_RACES]
+    for name, entry in races:
+        check.add(check.part, FAILED, f"{name}: {place(entry)}")
+    if not ran:
+        check.add(check.part, FAILED, f"{what}: the layer wrote no file")
+    elif not races:
+        check.add(check.part, PASSED, f"{what}: no findings in {len(ran)} programs")
 
 
 def place(finding):

@@ -4,7 +4,7 @@
 
 usage: tests/interop/matrix.py --package DIR [--json FILE] [--only TEXT...]
                                [--skip TEXT...] [--peers NAME...] [--seed N]
-                               [--list] [--quick]
+                               [--list] [--quick] [--no-controls]
 
 --package  the folder that holds the package devrt: build/python, or where a
            wheel was unpacked
@@ -13,6 +13,8 @@ usage: tests/interop/matrix.py --package DIR [--json FILE] [--only TEXT...]
 --only     cases whose ids begin with one of these; --skip: without those;
 --peers    cases with one of these modules of peers/, as torch_peer
 --quick    fewer repetitions of the proofs of order
+--no-controls  proofs of order without the trial that has no order: a race
+           detector would rightly report it
 
 Cases run in worker processes; one that ends its process costs only itself, and
 those that may do that have a process of their own. What is known to deviate is
@@ -115,6 +117,7 @@ def run_worker(ids, args, log, counted):
           env={**os.environ, **extra,
                # Streams that share a queue would order each other.
                "CUDA_DEVICE_MAX_CONNECTIONS": "32",
+               "DEVRT_INTEROP_NO_CONTROLS": "1" if args.no_controls else "",
                "DEVRT_INTEROP_QUICK": "1" if args.quick else ""}), out, args.limit)
     lines = [json.loads(line) for line in
              pathlib.Path(out).read_text(encoding="utf-8").splitlines()]
@@ -217,6 +220,7 @@ def parse():
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--list", action="store_true")
   parser.add_argument("--quick", action="store_true")
+  parser.add_argument("--no-controls", action="store_true")
   parser.add_argument("--log", help="what the cases print; default: stderr")
   parser.add_argument("--limit", type=float, default=LIMIT,
                       help=f"seconds for one case (default: {LIMIT})")

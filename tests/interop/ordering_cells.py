@@ -22,6 +22,7 @@ SPIN = {"cuda": 300_000_000, "mtia": 300_000_000}
 # a time.
 SHORT_SPIN = 60_000_000
 QUICK = bool(os.environ.get("DEVRT_INTEROP_QUICK"))
+NO_CONTROLS = bool(os.environ.get("DEVRT_INTEROP_NO_CONTROLS"))
 REPETITIONS = 3 if QUICK else 20
 TOGETHER = 4  # trials whose kernels spin at once, where nobody waits
 NO_WAIT = 0.030  # seconds; a host wait would take ten times that
@@ -137,6 +138,8 @@ def producer(kind, route, code, device):
       several(trials, first, code)
     if (kind, route) in NO_CONTROL:
       return "no control: " + NO_CONTROL[kind, route]
+    if NO_CONTROLS:
+      return "no control: --no-controls"
     if code != "Z" and kind.startswith("pinned") and machine.is_fake():
       return "no control: the fake driver runs a stream that is asked often"
     trials[0].restore()

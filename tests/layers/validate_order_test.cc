@@ -7,7 +7,6 @@
 #include <bitset>
 #include <map>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "layers/validate/order.h"
@@ -27,18 +26,6 @@ struct Program : Order {
     return ClockOf(later).Knows(earlier);
   }
 };
-
-// LeakSanitizer judges it.
-TEST(ValidateClock, AClockMayEndAfterItsThreadsStoreOfArrays) {
-  std::thread([] {
-    // Made before the store, so it ends later.
-    static thread_local std::vector<VectorClock> clocks;
-    clocks.reserve(1);
-    VectorClock clock(0);
-    clock.Learn({1, 5});
-    clocks.push_back(clock);
-  }).join();
-}
 
 TEST(ValidateOrder, StreamsWithoutAWaitAreUnordered) {
   Program p;

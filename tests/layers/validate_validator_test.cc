@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The Validator without a backend: events that other processes share, which the
-// simulator does not have.
+// simulator does not have, and its lock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "layers/validate/validator.h"
@@ -80,7 +83,7 @@ TEST(ValidateSharedEvents, TheHostMayWaitForThem) {
   Processes p;
   p.Use(p.a, Mode::kWrite);
   p.Record(p.a, p.exported);
-  p.validator.EndHostWait(p.validator.MarkOfEvent(p.opened));
+  p.validator.EndHostWait(p.validator.WorkOfEvent(p.opened));
   p.Use(p.b, Mode::kWrite);
   EXPECT_THAT(p.texts, IsEmpty());
 }
@@ -152,6 +155,60 @@ TEST(ValidateAdoptedStreams, TheStreamsOfASimulatorAreJudgedAllTheSame) {
     p.validator.Enqueue({}, stream, {{1 << 20, kSize, Mode::kWrite}});
   }
   EXPECT_GT(p.findings.made().size(), 1U);
+}
+
+// Calls function(number) in several threads at once.
+template <typename Function>
+void InThreads(Function function) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([=] { function(i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ValidateLock, OneThreadAtATimeHoldsIt) {
+  constexpr int kTimes = 20'000;
+  FindingsMutex mutex({});
+  int held = 0;
+  InThreads([&](int /*thread*/) {
+    for (int i = 0; i < kTimes; ++i) {
+      const std::lock_guard<FindingsMutex> lock(mutex);
+      ++held;
+    }
+  });
+  EXPECT_EQ(held, 4 * kTimes);
+}
+
+TEST(ValidateLock, ATryFailsWhileItIsHeld) {
+  FindingsMutex mutex({});
+  mutex.lock();
+  EXPECT_FALSE(mutex.try_lock());
+  mutex.unlock();
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
+// The clocks of waits share parts with those of streams and events, without a
+// lock of their own.  A count of uses that two threads changed at once frees a
+// part that a clock still has, or none.
+TEST(ValidateWaits, WorkThatIsWaitedForEndsOnAnyThread) {
+  constexpr int kTimes = 2'000;
+  Processes p;
+  const devrt_event event = p.NewEvent(96, false);
+  InThreads([&](int thread) {
+    const devrt_stream stream = thread % 2 == 0 ? p.a : p.b;
+    for (int i = 0; i < kTimes; ++i) {
+      p.Record(stream, event);
+      p.validator.Wait({}, stream, event);
+      Validator::WaitedWork dropped = p.validator.WorkOfStream(stream);
+      Validator::WaitedWork waited = p.validator.WorkOfEvent(event);
+      if (i % 8 == 0) p.validator.EndHostWait(std::move(waited));
+    }
+  });
+  p.Use(p.a, Mode::kWrite);
+  p.Record(p.a, event);
+  p.validator.Wait({}, p.b, event);
+  p.Use(p.b, Mode::kWrite);
+  EXPECT_THAT(p.texts, IsEmpty());
 }
 
 TEST(ValidateLeaks, EachDeviceHasFindingsOfItsOwn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of backends/gpu/probe.cu.
+// The kernels of backends/gpu/probe.cu, and one that does nothing.
 #include "tests/fakes/common/kernel.h"
 
 #include <cstring>
@@ -50,6 +50,11 @@ constexpr Kernel kProbeKernels[] = {
      [](const Work& work, const Grid&, void** arguments) {
        return LaunchFault(work, arguments);
      }},
+    {"empty",
+     [](const Work& work, const Grid&, void**) {
+       return engine::Probe<&devrt_probe_v0::spin>(work.sim, uint64_t{0});
+     },
+     false},
 };
 
 }  // namespace

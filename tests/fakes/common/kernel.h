@@ -17,6 +17,7 @@ struct Kernel {
   const char* name = nullptr;
   // Submits it; `arguments` are read before it returns.
   int (*launch)(const Work& work, const Grid& grid, void** arguments) = nullptr;
+  bool has_arguments = true;
 };
 
 // nullptr: there is none of that name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modules and launches: the kernels of backends/gpu/*.cu by their names.  The
-// machine code in an image is not looked at.
+// Modules and launches: the kernels of backends/gpu/*.cu by their names, and of
+// PTX a kernel `empty`.  The code in an image is not looked at.
 #include "tests/fakes/common/kernel.h"
 
 #include <cstring>
@@ -17,6 +17,7 @@ namespace devrt::fake {
 namespace {
 
 constexpr uint32_t kFatBinary = 0xba55ed50;
+constexpr char kPtx[] = ".version";
 constexpr unsigned kMostThreads = 1024;
 
 }  // namespace
@@ -51,7 +52,10 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (error != CUDA_SUCCESS) return error;
   uint32_t magic = 0;
   std::memcpy(&magic, image, sizeof magic);
-  if (magic != kFatBinary) return CUDA_ERROR_INVALID_IMAGE;
+  if (magic != kFatBinary && std::strncmp(static_cast<const char*>(image), kPtx,
+                                          sizeof kPtx - 1) != 0) {
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
   auto* const made = new CUmod_st();  // for ever, as devrt's are
   made->context = context;
   Modules().Add(made);
@@ -99,7 +103,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
       threads > kMostThreads) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (shared_bytes != 0 || extra != nullptr || arguments == nullptr) {
+  const bool lacks_arguments =
+      arguments == nullptr && function->kernel.has_arguments;
+  if (shared_bytes != 0 || extra != nullptr || lacks_arguments) {
     Die("cuLaunchKernel: only arguments by address are known here");
   }
   if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) {
