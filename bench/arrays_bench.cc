@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/bench_support.h"
+#include "bench/counted.h"
 #include "devrt/devrt.h"
 
 namespace {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "bench/bench_support.h"
+#include "bench/counted.h"
 #include "devrt/memory/resources.h"
 #include "tools/bench/sources.h"
 #include "tools/bench/workloads.h"

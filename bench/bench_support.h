@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmark programs share: a device or a clear end, and a fixed
-// number of iterations where instructions are counted.
+// What the benchmark programs share: a device or a clear end.
 
 #ifndef DEVRT_BENCH_BENCH_SUPPORT_H_
 #define DEVRT_BENCH_BENCH_SUPPORT_H_
-
-#include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -47,14 +44,6 @@ inline devrt::Device BenchDevice() {
   }();
   (void)started;
   return Gpu(0);
-}
-
-// For BENCHMARK(...)->Apply: DEVRT_BENCH_ITERATIONS sets the number of
-// iterations. scripts/instruction-counts subtracts two runs that differ in this
-// number alone.
-inline void Counted(benchmark::internal::Benchmark* of) {
-  const char* const iterations = std::getenv("DEVRT_BENCH_ITERATIONS");
-  if (iterations != nullptr) of->Iterations(std::atoll(iterations));
 }
 
 }  // namespace bench

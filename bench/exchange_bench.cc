@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "bench/bench_support.h"
+#include "bench/counted.h"
 #include "devrt/devrt.h"
 
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/bench_support.h"
+#include "bench/counted.h"
 #include "devrt/devrt.h"
 #include "runtime/registry/records.h"
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/bench_support.h"
+#include "bench/counted.h"
 #include "bench/training_step.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/devrt.h"
