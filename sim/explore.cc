@@ -28,6 +28,9 @@ constexpr uint64_t kRuns = 100;
 constexpr uint64_t kEnumeratedRuns = 100'000;
 constexpr uint64_t kMostWitnesses = 8;    // findings that are tried
 constexpr uint64_t kRunsForPassing = 20;  // to find a run to compare with
+// Of all runs that make a schedule smaller, and of all that are tried for a run
+// to compare with: some 2 s.
+constexpr uint64_t kMostSteps = 1'000'000;
 
 // Tries schedules of one body until one fails.
 class Explorer {
@@ -38,13 +41,13 @@ class Explorer {
         body_(body),
         runner_(simulator, &options, &body) {}
 
-  absl::Status Open() {
+  absl::Status Open(bool limits) {
     std::string error;
     const std::optional<uint64_t> seed =
         options_.seed.has_value() ? options_.seed : SeedFromEnvironment(&error);
     if (!seed.has_value()) return absl::InvalidArgumentError(error);
     result_.seed = *seed;
-    DEVRT_RETURN_IF_ERROR(runner_.Open());
+    DEVRT_RETURN_IF_ERROR(runner_.Open(limits));
     result_.config = options_.config;
     return absl::OkStatus();
   }
@@ -174,9 +177,9 @@ class Explorer {
     DEVRT_ASSIGN_OR_RETURN(Run again, runner_.Replay(result_.failing.token));
     if (!IsRepeated(result_.failing, again)) return absl::OkStatus();
     result_.failing = std::move(again);
-    if (options_.shrink_runs == 0) return absl::OkStatus();
-    DEVRT_RETURN_IF_ERROR(
-        ShrinkFailure(&runner_, options_.shrink_runs, &result_));
+    const uint64_t most = AtMost(options_.shrink_runs);
+    if (most == 0) return absl::OkStatus();
+    DEVRT_RETURN_IF_ERROR(ShrinkFailure(&runner_, most, &result_));
     result_.status = result_.failing.status;
     return SeekWitnesses();
   }
@@ -235,11 +238,17 @@ class Explorer {
     return absl::OkStatus();
   }
 
+  // How many of `runs` like the failing one have kMostSteps at most.
+  uint64_t AtMost(uint64_t runs) const {
+    return std::min(runs, kMostSteps / (1 + result_.failing.trace.steps));
+  }
+
   // Goes on with the plan for a run to compare with, if there is none yet.
   absl::Status FindPassing(Plan* plan) {
     if (result_.verdict != Verdict::kFailed) return absl::OkStatus();
     const Quiet quiet;
-    for (uint64_t i = 0; i < kRunsForPassing; ++i) {
+    const uint64_t most = AtMost(kRunsForPassing);
+    for (uint64_t i = 0; i < most; ++i) {
       if (!result_.passing.operations.empty()) return absl::OkStatus();
       const auto schedule = plan->Next();
       if (!schedule.has_value()) return absl::OkStatus();
@@ -297,7 +306,8 @@ class Explorer {
 };
 
 template <typename Act>
-Result RunExplorer(const Options& options, const Body& body, Act act) {
+Result RunExplorer(const Options& options, const Body& body, Act act,
+                   bool limits = true) {
   absl::StatusOr<Simulator> simulator = Simulator::Get();
   if (!simulator.ok()) {
     Result result;
@@ -306,7 +316,7 @@ Result RunExplorer(const Options& options, const Body& body, Act act) {
     return result;
   }
   Explorer explorer(*simulator, options, body);
-  absl::Status status = explorer.Open();
+  absl::Status status = explorer.Open(limits);
   if (status.ok()) status = act(&explorer);
   return explorer.Take(std::move(status));
 }
@@ -338,9 +348,10 @@ Result Enumerate(const Options& options, const Body& body) {
 
 Result Replay(const Options& options, std::string_view token,
               const Body& body) {
-  return RunExplorer(options, body, [token](Explorer* explorer) {
-    return explorer->Replay(token, false);
-  });
+  return RunExplorer(
+      options, body,
+      [token](Explorer* explorer) { return explorer->Replay(token, false); },
+      /*limits=*/false);
 }
 
 Result Shrink(const Options& options, std::string_view token,

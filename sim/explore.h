@@ -16,18 +16,20 @@
 // validate layer finds if it is enabled (devrt/streams/validate.h).  CANCELLED
 // ends the exploration without a verdict on the body.  A body starts on a
 // machine that was reset, and destroys the streams, events and memory that it
-// made before it returns.  A body that calls exit() ends the process; the run
-// is then named on stderr.  A loop without end is found if it calls devrt, by
-// `step_limit`.
+// made before it returns.  A body that calls exit() or quick_exit(), or ends
+// the calling thread, ends the exploration; the run is then named on stderr.  A
+// body that never ends is found by `step_limit` or `Options::time_limit`.
 //
 // What it is not: a test on hardware, whose schedules nobody chooses.
 //
 // Threads: one exploration at a time, and no other thread uses the simulator
-// meanwhile but those that the body starts.
+// meanwhile but those that the body starts.  A time limit takes the signal
+// SIGALRM, as that of a fault sweep does (devrt/sim/faults.h).
 
 #ifndef DEVRT_SIM_EXPLORE_H_
 #define DEVRT_SIM_EXPLORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -85,11 +87,16 @@ struct Options {
   // A finding of the validate layer fails the run.  A run is then sought in
   // which the race makes a wrong value (devrt/sim/witness.h).
   bool race = true;
-  // The most runs that make a failing schedule smaller; 0: none.
+  // The most runs that make a failing schedule smaller; 0: none.  Of a schedule
+  // with many steps, as many runs as have 1,000,000 steps together.
   uint64_t shrink_runs = 500;
   // The first of so many runs is made twice.  If the runs differ, the body
   // depends on what the simulator does not control.  0: none is repeated.
   uint64_t check_every = 50;
+  // The longest that a run may take; 0: no limit.  A run that takes longer ends
+  // the process with a report on stderr, since nothing else can end it.  Replay
+  // has no limit, and neither has a process under a debugger.
+  std::chrono::nanoseconds time_limit = std::chrono::seconds(60);
   // Called before each run, before the machine is reset: to end objects that
   // outlive a run.  An error ends the exploration.
   std::function<absl::Status()> before_run;

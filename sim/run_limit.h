@@ -14,7 +14,8 @@ namespace devrt::sim {
 
 // Ends the process with a report on stderr if a run takes too long.  A thread
 // that hangs cannot be ended otherwise, and a timer needs no thread, which the
-// simulator would take for one that may still act.
+// simulator would take for one that may still act.  Under a debugger there is
+// no limit.
 //
 // Takes the signal SIGALRM while the object is open.  Signals that are not of
 // its timer go to the handler from before.
@@ -29,7 +30,7 @@ class RunLimit {
 
   absl::Status Open();
 
-  // A part of the sweep that is limited, which `report` describes.  One at a
+  // A part of the work that is limited, which `report` describes.  One at a
   // time.
   class Part {
    public:

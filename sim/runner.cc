@@ -26,22 +26,26 @@ namespace {
 constexpr char kKeyUrl[] = "devrt/sim/failure-key";
 constexpr char kStepLimit[] = "step_limit=1000000";
 
-// ---- a body that calls exit ----
+// ---- a body that ends the process or its thread ----
 
-// The run that is made now, for an exit in the middle of it.
+// The run that is made now, for an end in the middle of it.
 std::atomic<const std::string*> g_run_now{nullptr};
 
-void NameTheRunAtExit() {
+void NameTheRun(const char* what) {
   const std::string* const run = g_run_now.load();
   if (run == nullptr) return;
-  std::fprintf(stderr, "devrt: the body called exit() in the run with %s\n",
+  std::fprintf(stderr, "devrt: the body %s in the run with %s\n", what,
                run->c_str());
 }
+
+void NameTheRunAtExit() { NameTheRun("called exit()"); }
+void NameTheRunAtQuickExit() { NameTheRun("called quick_exit()"); }
 
 class RunNow {
  public:
   explicit RunNow(const std::string* name) {
-    static const int registered = std::atexit(&NameTheRunAtExit);
+    static const int registered = std::atexit(&NameTheRunAtExit) +
+                                  std::at_quick_exit(&NameTheRunAtQuickExit);
     static_cast<void>(registered);
     g_run_now = name;
   }
@@ -149,8 +153,22 @@ Runner::Runner(Simulator simulator, const Options* options, const Body* body)
 
 Runner::~Runner() { simulator_.KeepDecisions(false).IgnoreError(); }
 
-absl::Status Runner::Open() {
+absl::Status Runner::Open(bool limits) {
+  if (g_run_now.load() != nullptr) {
+    return absl::FailedPreconditionError(
+        "an exploration runs already: explore outside of a body, one after "
+        "another");
+  }
   DEVRT_RETURN_IF_ERROR(CheckKeys(options_.config));
+  if (options_.time_limit < std::chrono::nanoseconds(0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Options::time_limit is ", options_.time_limit.count(),
+                     " ns: 0 for no limit, or above"));
+  }
+  if (limits && options_.time_limit.count() != 0) {
+    limit_.emplace(options_.time_limit);
+    DEVRT_RETURN_IF_ERROR(limit_->Open());
+  }
   config_ = options_.config;
   if (!HasKey(config_, "step_limit")) {
     config_ =
@@ -213,6 +231,13 @@ absl::StatusOr<Run> Runner::Make(const std::string& name) {
   Run run;
   {
     const RunNow now(&name);
+    std::optional<RunLimit::Part> part;
+    if (limit_.has_value()) {
+      part.emplace(&*limit_,
+                   absl::StrCat("devrt: a run of the exploration takes longer "
+                                "than its time limit. The run is the one with ",
+                                name, "\n"));
+    }
     std::optional<validate::Scope> scope;
     if (has_detector) scope.emplace();
     run.status = CallBody(body_);
@@ -245,7 +270,10 @@ absl::Status CallBody(const Body& body) {
     return ExceptionError(error.what());
   } catch (...) {
     // The end of the thread is no exception, and must go on.
-    if (std::current_exception() == nullptr) throw;
+    if (std::current_exception() == nullptr) {
+      NameTheRun("ended its thread");
+      throw;
+    }
     return ExceptionError("");
   }
 }

@@ -3,6 +3,7 @@
 #ifndef DEVRT_SIM_RUNNER_H_
 #define DEVRT_SIM_RUNNER_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "devrt/runtime/log.h"
 #include "devrt/sim/explore.h"
+#include "sim/run_limit.h"
 
 namespace devrt::sim {
 
@@ -50,8 +52,9 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
   ~Runner();
 
-  // Checks the options.
-  absl::Status Open();
+  // Checks the options.  `limits`: a run that takes longer than the time limit
+  // ends the process.
+  absl::Status Open(bool limits);
 
   // Makes a run with a strategy, "random", and a seed, without a record of
   // decisions.  An error means that the run did not start.
@@ -72,6 +75,7 @@ class Runner {
   const Simulator simulator_;
   const Options& options_;
   const Body& body_;
+  std::optional<RunLimit> limit_;
   std::string config_;     // what every run has
   bool is_reset_ = false;  // the machine has config_
   bool keeps_decisions_ = false;

@@ -86,6 +86,21 @@ absl::Status AwaitChildren(CommSpan parents, CommSpan children, CallSite site) {
   return absl::OkStatus();
 }
 
+// Waits for the current streams of all ranks.  If the device of a rank has
+// failed, the others only miss the rank, and that device knows why.
+absl::Status WaitForAll(CommSpan comms, absl::Time deadline, CallSite site) {
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    const absl::Status waited =
+        WaitFor(comm.get(), CurrentStream(comm->device), deadline, site);
+    if (waited.ok()) continue;
+    for (const std::shared_ptr<Comm>& other : comms) {
+      DEVRT_RETURN_IF_ERROR(CurrentStream(other->device).Query(site).status());
+    }
+    return waited;
+  }
+  return absl::OkStatus();
+}
+
 // The color and the key of every rank: each rank's own are gathered by the
 // communicator itself.  Waits for the current streams.
 absl::StatusOr<std::vector<std::vector<int32_t>>> GatherColors(
@@ -103,14 +118,12 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> GatherColors(
     gathered.push_back(std::move(out));
   }
   DEVRT_RETURN_IF_ERROR(SubmitTogether(operations, site));
+  DEVRT_RETURN_IF_ERROR(
+      WaitForAll(comms, absl::Now() + comms[0]->options.init_timeout, site));
   std::vector<std::vector<int32_t>> all;
-  for (size_t i = 0; i < comms.size(); ++i) {
-    DEVRT_RETURN_IF_ERROR(
-        WaitFor(comms[i].get(), CurrentStream(comms[i]->device),
-                absl::Now() + comms[i]->options.init_timeout, site));
-    DEVRT_ASSIGN_OR_RETURN(
-        const Array host,
-        gathered[i].To(Place::Host(), /*non_blocking=*/false, site));
+  for (const Array& one : gathered) {
+    DEVRT_ASSIGN_OR_RETURN(const Array host,
+                           one.To(Place::Host(), /*non_blocking=*/false, site));
     const int32_t* const data = host.data_as<int32_t>();
     all.emplace_back(data, data + host.size());
   }
@@ -187,11 +200,7 @@ absl::Status BarrierRanks(CommSpan comms, absl::Time deadline, CallSite site) {
         {comm, AllReduce(x, x, Reduction::kMax, site), std::nullopt});
   }
   DEVRT_RETURN_IF_ERROR(SubmitTogether(operations, site));
-  for (const std::shared_ptr<Comm>& comm : comms) {
-    DEVRT_RETURN_IF_ERROR(
-        WaitFor(comm.get(), CurrentStream(comm->device), deadline, site));
-  }
-  return absl::OkStatus();
+  return WaitForAll(comms, deadline, site);
 }
 
 // ---- Split and Shrink -------------------------------------------------------
@@ -406,14 +415,12 @@ void EndRank(std::shared_ptr<Comm> comm) {
     endings.ranks.erase(key);
   }
   CommVector unfinished;
-  bool can_finish = true;  // none of them has failed
+  bool can_finish = true;  // none has failed, or has lost its device
   for (const std::shared_ptr<Comm>& rank : ending) {
     const State state = rank->state.load();
-    can_finish =
-        can_finish && (state == State::kReady || state == State::kFinished);
-    if (state == State::kReady && IsOpen(rank->device)) {
-      unfinished.push_back(rank);
-    }
+    const bool is_unfinished = state == State::kReady && IsOpen(rank->device);
+    can_finish = can_finish && (is_unfinished || state == State::kFinished);
+    if (is_unfinished) unfinished.push_back(rank);
   }
   absl::Status why;
   if (can_finish) why = AwaitFinish(unfinished, absl::Now() + kEndLimit);

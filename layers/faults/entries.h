@@ -161,6 +161,12 @@ constexpr bool IsAllocation(CallId id) {
          id == CallId::host_alloc || id == CallId::virtual_memory_create;
 }
 
+// False if a number that is the first argument names an operation.
+constexpr bool BeginsWithDevice(CallId id) {
+  return id != CallId::elementwise_supports && id != CallId::reduce_supports &&
+         id != CallId::collectives_supports;
+}
+
 // How the call can fail: DEVRT_FAULT_*, 0 if it is excluded.
 constexpr uint32_t FormsOf(CallId id) {
   switch (EntryOf(id).does) {

@@ -46,7 +46,8 @@ Facts Read(const Args&... args) {
   (Take(&facts, args), ...);
   if constexpr (sizeof...(Args) > 0) {
     const auto& first = std::get<0>(std::tie(args...));
-    if constexpr (std::is_same_v<std::decay_t<decltype(first)>, uint32_t>) {
+    if constexpr (BeginsWithDevice(kId) &&
+                  std::is_same_v<std::decay_t<decltype(first)>, uint32_t>) {
       facts.device = static_cast<int32_t>(first);
     }
   }

@@ -117,6 +117,11 @@ class alignas(64) BlockPool {
   void EndStream(uint64_t serial, uint64_t epoch) DEVRT_EXCLUDES(lock_);
   // The stream, if it has not ended.
   std::optional<StreamRef> stream() DEVRT_EXCLUDES(lock_);
+  // The place of the stream among those of StreamPools, which sets it.
+  uint64_t order() const { return order_.load(std::memory_order_relaxed); }
+  void set_order(uint64_t order) {
+    order_.store(order, std::memory_order_relaxed);
+  }
   Timeline* timeline() DEVRT_EXCLUDES(lock_);
   // True if no use of any block here by `stream` has to be noted.
   bool IsOwn(StreamRef stream) const
@@ -243,6 +248,7 @@ class alignas(64) BlockPool {
   SpinLock lock_;
   std::atomic<uint32_t> lent_{0};  // blocks
   PoolStream stream_ DEVRT_GUARDED_BY(lock_);
+  std::atomic<uint64_t> order_{0};
   int64_t live_ DEVRT_GUARDED_BY(lock_) = 0;
   int64_t pending_ DEVRT_GUARDED_BY(lock_) = 0;  // blocks in PendingFrees
   uint64_t frees_ DEVRT_GUARDED_BY(lock_) = 0;

@@ -62,17 +62,17 @@ absl::StatusOr<void*> PoolSearch::FindInOthers(StreamRef stream,
   const std::vector<BlockPool*> pools = pools_->All();
   BlockPool* const own = pools_->Of(stream);
   // The pools come in the order of these numbers.
-  const auto next = std::find_if(
-      pools.begin(), pools.end(),
-      [last = last_asked_.load(std::memory_order_relaxed)](
-          const BlockPool* pool) { return pool->serial() > last; });
+  const auto next =
+      std::find_if(pools.begin(), pools.end(),
+                   [last = last_asked_.load(std::memory_order_relaxed)](
+                       const BlockPool* pool) { return pool->order() > last; });
   const auto first = static_cast<size_t>(next - pools.begin());
   size_t asked = 0;
   for (size_t i = 0; i < pools.size() && asked < kMostPools; ++i) {
     BlockPool* const pool = pools[(first + i) % pools.size()];
     if (pool == own || pool->free_bytes() < wanted.size) continue;
     ++asked;
-    last_asked_.store(pool->serial(), std::memory_order_relaxed);
+    last_asked_.store(pool->order(), std::memory_order_relaxed);
     absl::StatusOr<void*> found = FindInOther(pool, stream, wanted, room, lend);
     if (!found.ok() || *found != nullptr) return found;
   }

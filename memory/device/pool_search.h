@@ -63,8 +63,8 @@ class PoolSearch {
   StreamPools* const pools_;
   const GraphUse* const graphs_;
   MemoryInFlight* const in_flight_;
-  // The number of the stream whose pool was asked last; the next search begins
-  // behind that pool.
+  // BlockPool::order of the pool that was asked last; the next search begins
+  // behind it.
   std::atomic<uint64_t> last_asked_{0};
 };
 

@@ -10,17 +10,15 @@
 namespace devrt::internal {
 
 std::vector<BlockPool*> StreamPools::All() {
-  // Another thread may change a serial number while they are sorted.
-  std::vector<std::pair<uint64_t, BlockPool*>> by_serial;
+  std::vector<BlockPool*> pools;
   {
     MutexLock lock(&mutex_);
-    for (const auto& pool : pools_) {
-      by_serial.emplace_back(pool->serial(), pool.get());
-    }
+    for (const auto& pool : pools_) pools.push_back(pool.get());
+    std::sort(pools.begin(), pools.end(),
+              [](const BlockPool* a, const BlockPool* b) {
+                return a->order() < b->order();
+              });
   }
-  std::sort(by_serial.begin(), by_serial.end());
-  std::vector<BlockPool*> pools;
-  for (const auto& [serial, pool] : by_serial) pools.push_back(pool);
   return pools;
 }
 
@@ -57,14 +55,18 @@ BlockPool* StreamPools::Find(StreamRef stream) {
   Timeline* const timeline = TimelineOf(stream);
   MutexLock lock(&mutex_);
   BlockPool*& known = by_serial_[stream.serial()];
-  if (known == nullptr) known = Reuse(stream, timeline);
   if (known == nullptr) {
-    // Numbers differ over all devices: the ids of blocks are made of them.
-    static std::atomic<uint32_t> numbers{0};
-    pools_.push_back(
-        std::make_unique<BlockPool>(device_, ledger_, numbers.fetch_add(1)));
-    known = pools_.back().get();
-    known->BeginStream(stream, timeline);
+    known = Reuse(stream, timeline);
+    if (known == nullptr) {
+      // Numbers differ over all devices: the ids of blocks are made of them.
+      static std::atomic<uint32_t> numbers{0};
+      pools_.push_back(
+          std::make_unique<BlockPool>(device_, ledger_, numbers.fetch_add(1)));
+      known = pools_.back().get();
+      known->BeginStream(stream, timeline);
+    }
+    known->set_order(stream.serial() == kDefaultSerial ? kDefaultSerial
+                                                       : ++streams_);
   }
   if (in_records_) {
     record->memory_pool.store(known, std::memory_order_relaxed);

@@ -45,9 +45,10 @@ class StreamPools {
   }
   // Called when the stream ends: its pool goes on without a stream.
   void EndStream(StreamRef stream) DEVRT_EXCLUDES(mutex_);
-  // In the order in which their streams were made.  Pools are used again for
-  // other streams, so the order in which pools were made would let a run of the
-  // simulator depend on earlier runs.
+  // In the order in which their streams came to this allocator, that of the
+  // default stream last.  The order in which pools were made, or the serials of
+  // their streams, would let a run of the simulator depend on earlier runs:
+  // pools are used again, and serials are handed out in lots.
   std::vector<BlockPool*> All() DEVRT_EXCLUDES(mutex_);
   // Live blocks of all pools.
   int64_t CountLive() DEVRT_EXCLUDES(mutex_);
@@ -63,6 +64,7 @@ class StreamPools {
   Ledger* const ledger_;
   const bool in_records_;
   Mutex mutex_;
+  uint64_t streams_ DEVRT_GUARDED_BY(mutex_) = 0;  // that have come
   std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);
 };

@@ -87,6 +87,8 @@ Result Explore(const std::string& what, const std::string& config,
   options.seed = seed;
   options.strategies = strategies;
   options.check_every = check_every;
+  // Ctrl-C ends a run, and Python's debugger may stop one for long.
+  options.time_limit = std::chrono::nanoseconds(0);
   options.before_run = [&calls] { return calls.Before(); };
   const sim::Body run = [&calls] { return calls.Body(); };
   const WithLines lines;

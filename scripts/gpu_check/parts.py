@@ -67,6 +67,12 @@ def faults(check, options):
     arguments = ["--gtest_filter=-*/runtime_*"]
     google_test(check, "faults", 600,
                 *(arguments if options.simulated else []))
+    # Every call of a small program fails once, by the layer `faults`.
+    sweep = "tests/sim/sim_fault_sweep_backend"
+    if pathlib.Path(check.path(sweep)).exists():
+        google_test(check, sweep, 300)
+    else:
+        check.add(check.part, SKIPPED, f"{sweep} is not built")
 
 
 # ---- Other libraries --------------------------------------------------------

@@ -39,11 +39,13 @@ NEEDED = [
     "tests/hardware/soak",
     "tools/devrt",
 ]
-# Optional: they need Google Benchmark or HIP's headers.  TRACE is the layer that counts
-# calls for the interop matrix.
+# Optional: they need Google Benchmark or HIP's headers, or lie outside of tests/hardware.
+# TRACE is the layer that counts calls for the interop matrix.
 TRACE = "lib/devrt/layers/libdevrt_layer_trace.so"
-WANTED = ["bench/cuda_bench", TRACE, *arrays.FILES, *collectives.FILES, *examples.FILES,
-          *memory.FILES, *hip.FILES, *validate.FILES]
+SWEEP = ["lib/devrt/layers/libdevrt_layer_faults.so",
+         "tests/sim/sim_fault_sweep_backend"]
+WANTED = ["bench/cuda_bench", TRACE, *SWEEP, *arrays.FILES, *collectives.FILES,
+          *examples.FILES, *memory.FILES, *hip.FILES, *validate.FILES]
 # Libraries that every machine has, and those of MPI, which belong to its launcher.
 SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|atomic)\.so"
                     r"|lib(mpi|open-rte|open-pal|hwloc|event\w*|pmix|munge|udev|z)\b"

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Explore of devrt/sim/explore.h: what a process can do only once.
+#include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "devrt/sim/explore.h"
 #include "tests/sim/bodies.h"
@@ -27,6 +31,61 @@ TEST(ExploreProcess, AnExitInTheBodyNamesTheRun) {
       RunInChild([] { sim::Explore(Seeded(), [] { std::exit(0); }); });
   EXPECT_THAT(result.output, HasSubstr("the body called exit() in the run with "
                                        "strategy=alap,seed=1"));
+}
+
+TEST(ExploreProcess, AnEndOfTheThreadNamesTheRun) {
+  const ProcessResult quick =
+      RunInChild([] { sim::Explore(Seeded(), [] { std::quick_exit(0); }); });
+  EXPECT_THAT(quick.output,
+              HasSubstr("the body called quick_exit() in the run with "));
+  const ProcessResult thread = RunInChild([] {
+    std::thread([] {
+      sim::Explore(Seeded(), [] { pthread_exit(nullptr); });
+    }).join();
+  });
+  EXPECT_THAT(thread.output,
+              HasSubstr("the body ended its thread in the run with "
+                        "strategy=alap,seed=1"));
+}
+
+TEST(ExploreProcess, ABodyThatNeverEndsIsNamed) {
+  const ProcessResult result = RunInChild([] {
+    sim::Options options = Seeded();
+    options.time_limit = std::chrono::milliseconds(20);
+    sim::Explore(options, [] { pause(); });
+  });
+  EXPECT_THAT(result.output,
+              HasSubstr("takes longer than its time limit. The run is the one "
+                        "with strategy=alap,seed=1"));
+}
+
+TEST(ExploreProcess, AnExplorationInABodyIsRefused) {
+  InChild([] {
+    const sim::Result result = sim::Explore(
+        Seeded(), [] { return sim::Explore(Seeded(), [] {}).status; });
+    EXPECT_STATUS(result.status, kFailedPrecondition,
+                  "an exploration runs already");
+  });
+}
+
+TEST(ExploreProcess, AScheduleOfManyStepsIsMadeSmallerInFewRuns) {
+  InChild([] {
+    setenv("DEVRT_LOG", "off", 1);
+    sim::Options options = Seeded();
+    options.config = "step_limit=50000";
+    const sim::Result result = sim::Explore(options, []() -> absl::Status {
+      const Scene scene;
+      for (;;) {
+        scene.Nothing(0);
+        const absl::Status waited = scene.device().Synchronize();
+        if (!waited.ok()) return waited;
+      }
+    });
+    EXPECT_EQ(result.verdict, Verdict::kFailed);
+    EXPECT_STATUS(result.status, kFailedPrecondition,
+                  "the step limit was reached");
+    EXPECT_LE(result.shrinking, 25u);
+  });
 }
 
 TEST(ExploreProcess, SeedsComeFromTheEnvironment) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Faults at every call that the project makes: allocators, streams and events,
-// pinned memory, arrays.
+// pinned memory, arrays, collectives.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "devrt/devrt.h"
 #include "devrt/sim/faults.h"
 #include "layers/faults/entries.h"
+#include "tests/sim/sweeps.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 
@@ -224,6 +225,9 @@ constexpr Part kParts[] = {
     {"Questions", UseQuestions, ""},
     {"Flags", UseFlags, ""},
     {"Arrays", UseArrays, ""},
+    {"Collectives", UseCollectives, ""},
+    {"FailedCommunicator", UseFailedCommunicator, ""},
+    {"Abort", UseAbort, ""},
 };
 
 sim::SweepResult Sweep(const Part& part, const sim::SweepOptions& options) {
@@ -281,8 +285,6 @@ std::set<std::string> CallsOf(const Part& part) {
   return calls;
 }
 
-constexpr const char* kByLibrary = "a library above devrt calls it";
-
 // Why the bodies cannot call an entry point on the simulator.
 constexpr struct {
   const char* call;
@@ -298,20 +300,6 @@ constexpr struct {
     {"capture.stream_is_capturing", "mtia has no captures"},
     {"capture.stream_capture_id", "mtia has no captures"},
     {"capture.capture_retain", "mtia has no captures"},
-    {"collectives.info", kByLibrary},
-    {"collectives.supports", kByLibrary},
-    {"collectives.unique_id", kByLibrary},
-    {"collectives.comm_begin", kByLibrary},
-    {"collectives.comm_poll", kByLibrary},
-    {"collectives.submit", kByLibrary},
-    {"collectives.comm_revoke", kByLibrary},
-    {"collectives.comm_abort", kByLibrary},
-    {"collectives.comm_split", kByLibrary},
-    {"collectives.comm_shrink", kByLibrary},
-    {"collectives.comm_finish", kByLibrary},
-    {"collectives.comm_destroy", kByLibrary},
-    {"collectives.buffer_register", kByLibrary},
-    {"collectives.buffer_deregister", kByLibrary},
 };
 
 // A new entry point fails here, unless a body calls it.

@@ -72,6 +72,11 @@ inline absl::Status RightBody() {
                       : absl::InternalError("the copy has other bytes");
 }
 
+// Use libdevrt_collectives, on two devices (fault_sweep_collectives.cc).
+absl::Status UseCollectives();
+absl::Status UseFailedCommunicator();
+absl::Status UseAbort();
+
 }  // namespace devrt::testing
 
 #endif  // DEVRT_TESTS_SIM_SWEEPS_H_

@@ -4,6 +4,7 @@
 // the detector, and its token repeats it.  Its twin passes in every run, and
 // each of these is made twice: with DEVRT_TEST_SEEDS so many.
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "devrt/sim/explore.h"
 #include "devrt/streams/sync.h"
 #include "tests/sim/bodies.h"
+#include "tests/sim/thread_mistakes.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define DEVRT_TEST_TSAN 1
@@ -33,220 +35,17 @@ using ::testing::HasSubstr;
 using Verdict = sim::Result::Verdict;
 using Guard = std::lock_guard<sync::Mutex>;
 
-struct Mistake {
-  const char* name;
-  const char* text;  // a part of the status
-  // With `mended` the program is right.
-  std::function<absl::Status(bool mended)> run;
-};
-
-void PrintTo(const Mistake& mistake, std::ostream* out) {
-  *out << mistake.name;
-}
-
-// ---- threads of std ---------------------------------------------------------
-
-// The consumer waits for an event that may not have been recorded yet.
-absl::Status WaitBeforeTheRecord(bool mended) {
-  const Scene scene;
-  const Event event = Must(Event::Create(scene.device()));
-  std::thread producer([&] {
-    scene.Update(0, 2, 0, "double");
-    Must(event.Record(scene.stream(0)));
-  });
-  if (mended) producer.join();
-  Must(scene.stream(1).Wait(event));
-  scene.Update(1, 1, 3, "add");
-  if (!mended) producer.join();
-  return ExpectValue(scene.Value(), 5);
-}
-
-// Two threads enqueue on one stream, and their order is part of the result.
-// Each takes a lock of std before its first call of devrt.
-[[maybe_unused]] absl::Status TwoThreadsOnOneStream(bool mended) {
-  const Scene scene;
-  std::mutex mutex;
-  sync::Thread first([&] {
-    const std::lock_guard<std::mutex> lock(mutex);
-    scene.Update(0, 2, 0, "double");
-  });
-  if (mended) first.join();
-  sync::Thread second([&] {
-    const std::lock_guard<std::mutex> lock(mutex);
-    scene.Update(0, 1, 3, "add");
-  });
-  if (!mended) first.join();
-  second.join();
-  return ExpectValue(scene.Value(), 5);
-}
-
-// A count is read and written under two locks of std::mutex, with a call of
-// devrt in between.
-[[maybe_unused]] absl::Status ALockIsGivenBackTooEarly(bool mended) {
-  const Scene scene;
-  std::mutex mutex;
-  int count = 0;
-  const auto add = [&](int stream) {
-    std::unique_lock<std::mutex> lock(mutex);
-    const int seen = count;
-    if (!mended) lock.unlock();
-    scene.Nothing(stream);
-    if (!mended) lock.lock();
-    count = seen + 1;
-  };
-  sync::Thread first([&] { add(0); });
-  sync::Thread second([&] { add(1); });
-  first.join();
-  second.join();
-  return ExpectValue(count, 2);
-}
-
-// ---- devrt::sync ------------------------------------------------------------
-
-// A decision at a lock alone shows the mistake: no call of devrt lies between.
-absl::Status TwoSectionsForOneChange(bool mended) {
-  sync::Mutex mutex;
-  int count = 0;
-  const auto add = [&] {
-    std::unique_lock<sync::Mutex> lock(mutex);
-    const int seen = count;
-    if (!mended) lock.unlock(), lock.lock();
-    count = seen + 1;
-  };
-  sync::Thread first(add), second(add);
-  first.join();
-  second.join();
-  return ExpectValue(count, 2);
-}
-
-// The flag is read without the lock, so the notification may come before the
-// wait.
-absl::Status ALostNotification(bool mended) {
-  sync::Mutex mutex;
-  sync::ConditionVariable changed;
-  bool is_ready = false;
-  sync::Thread giver([&] {
-    const Guard lock(mutex);
-    is_ready = true;
-    changed.notify_one();
-  });
-  if (mended) {
-    std::unique_lock<sync::Mutex> lock(mutex);
-    changed.wait(lock, [&] { return is_ready; });
-  } else if (!is_ready) {
-    std::unique_lock<sync::Mutex> lock(mutex);
-    changed.wait(lock);
-  }
-  giver.join();
-  return absl::OkStatus();
-}
-
-// One notification for two threads that wait.
-absl::Status NotifyOneForTwo(bool mended) {
-  sync::Mutex mutex;
-  sync::ConditionVariable changed;
-  bool is_ready = false, is_stuck = false;
-  const auto wait = [&] {
-    try {
-      std::unique_lock<sync::Mutex> lock(mutex);
-      changed.wait(lock, [&] { return is_ready; });
-    } catch (const std::system_error&) {
-      is_stuck = true;
-    }
-  };
-  sync::Thread first(wait), second(wait);
-  {
-    const Guard lock(mutex);
-    is_ready = true;
-    mended ? changed.notify_all() : changed.notify_one();
-  }
-  first.join();
-  second.join();
-  return is_stuck ? absl::AbortedError("a thread waits for ever")
-                  : absl::OkStatus();
-}
-
-// Two mutexes that are locked in two orders.
-absl::Status TwoOrdersOfLocks(bool mended) {
-  sync::Mutex a, b;
-  bool is_stuck = false;
-  const auto both = [&](sync::Mutex* first, sync::Mutex* second) {
-    try {
-      const Guard outer(*first);
-      const Guard inner(*second);
-    } catch (const std::system_error&) {
-      is_stuck = true;
-    }
-  };
-  sync::Thread one([&] { both(&a, &b); });
-  sync::Thread other([&] { mended ? both(&a, &b) : both(&b, &a); });
-  one.join();
-  other.join();
-  return is_stuck ? absl::AbortedError("a thread waits for ever")
-                  : absl::OkStatus();
-}
-
-// ---- calls that may let others move -----------------------------------------
-
-// The update that is announced comes after the lock is given back.
-absl::Status AnnouncedTooEarly(bool mended) {
-  const Scene scene;
-  sync::Mutex mutex;
-  bool is_there = false;
-  sync::Thread first([&] {
-    std::unique_lock<sync::Mutex> lock(mutex);
-    is_there = true;
-    if (!mended) lock.unlock();
-    scene.Update(0, 2, 0, "double");
-  });
-  sync::Thread second([&] {
-    std::unique_lock<sync::Mutex> lock(mutex);
-    const bool seen = is_there;
-    lock.unlock();
-    if (seen) scene.Update(0, 1, 3, "add");
-  });
-  first.join();
-  second.join();
-  const int64_t value = scene.Value();
-  return value == 2 ? absl::OkStatus() : ExpectValue(value, 5);
-}
-
-// So it is with a notification, for which the other thread waits already.
-absl::Status NotifiedTooEarly(bool mended) {
-  const Scene scene;
-  sync::Mutex mutex;
-  sync::ConditionVariable changed;
-  bool is_waiting = false;
-  sync::Thread second([&] {
-    std::unique_lock<sync::Mutex> lock(mutex);
-    is_waiting = true;
-    changed.wait(lock);
-    lock.unlock();
-    scene.Update(0, 1, 3, "add");
-  });
-  for (bool seen = false; !seen;) {
-    const Guard lock(mutex);
-    seen = is_waiting;
-  }
-  if (mended) scene.Update(0, 2, 0, "double");
-  changed.notify_one();
-  if (!mended) scene.Update(0, 2, 0, "double");
-  second.join();
-  return ExpectValue(scene.Value(), 5);
-}
-
-// The value is read when one of two threads has ended.
-absl::Status JoinsOneOfTwo(bool mended) {
-  const Scene scene;
-  sync::Thread first([&] { scene.Update(0, 2, 0, "double"); });
-  first.join();
-  sync::Thread second([&] { scene.Update(0, 1, 1, "increment"); });
-  sync::Thread third([&] { scene.Update(0, 1, 2, "add"); });
-  second.join();
-  if (mended) third.join();
-  const int64_t value = scene.Value();
-  if (!mended) third.join();
-  return ExpectValue(value, 5);
+std::vector<ThreadMistake> AllMistakes() {
+  std::vector<ThreadMistake> all = LockMistakes();
+  const std::vector<ThreadMistake>& others = OrderMistakes();
+  all.insert(all.end(), others.begin(), others.end());
+#if defined(DEVRT_TEST_TSAN)  // it delays the signal that controls locks
+  all.erase(std::remove_if(
+                all.begin(), all.end(),
+                [](const ThreadMistake& one) { return one.has_locks_of_std; }),
+            all.end());
+#endif
+  return all;
 }
 
 // How many seeds the right programs have.  Each makes two runs.
@@ -256,28 +55,43 @@ uint64_t Seeds() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : kUsual;
 }
 
-class HostThreads : public ::testing::TestWithParam<Mistake> {
+class HostThreads : public ::testing::TestWithParam<ThreadMistake> {
  protected:
-  // The numbers of the runs that showed the mistakes of a suite.
-  static std::vector<uint64_t>* Found() {
-    static auto* const found = new std::vector<uint64_t>;
+  // The numbers of the runs that showed the mistakes, and of the decisions
+  // that are not the default in the smallest schedules.
+  struct Counts {
+    std::vector<int64_t> runs;
+    std::vector<int64_t> decisions;
+  };
+  static Counts* Found() {
+    static auto* const found = new Counts;
     return found;
   }
+  static int64_t CountUpTo(int64_t most, const std::vector<int64_t>& numbers) {
+    return std::count_if(numbers.begin(), numbers.end(),
+                         [most](int64_t number) { return number <= most; });
+  }
   static void TearDownTestSuite() {
-    std::printf("of %zu mistakes:", Found()->size());
-    for (const uint64_t most : {1, 2, 4, 16, 64, 128}) {
-      const auto within =
-          std::count_if(Found()->begin(), Found()->end(),
-                        [most](uint64_t run) { return run <= most; });
-      std::printf(" %td within %d", within, static_cast<int>(most));
+    const Counts& found = *Found();
+    const auto all = static_cast<double>(AllMistakes().size());
+    const auto within = [&found](int64_t runs) {
+      return CountUpTo(runs, found.runs);
+    };
+    std::printf("of %.0f mistakes:", all);
+    for (const int64_t runs : {1, 2, 4, 16, 64, 128}) {
+      std::printf(" %" PRId64 " in %" PRId64 " runs,", within(runs), runs);
     }
-    std::printf(" runs\n");
-    Found()->clear();
+    const int64_t small = CountUpTo(2, found.decisions);
+    std::printf(" %" PRId64 " with at most 2 decisions\n", small);
+    if (static_cast<double>(found.runs.size()) < all) return;  // a filter
+    EXPECT_GE(static_cast<double>(within(2)), 0.75 * all);
+    EXPECT_GE(static_cast<double>(within(64)), 0.95 * all);
+    EXPECT_GE(static_cast<double>(small), 0.9 * all);
   }
 };
 
 TEST_P(HostThreads, AreFoundAndRepeat) {
-  const Mistake& mistake = GetParam();
+  const ThreadMistake& mistake = GetParam();
   sim::Options options;
   options.seed = 1;
   options.runs = 128;
@@ -286,7 +100,10 @@ TEST_P(HostThreads, AreFoundAndRepeat) {
   const sim::Result result = sim::Explore(options, wrong);
   ASSERT_EQ(result.verdict, Verdict::kFailed) << result.text();
   EXPECT_THAT(result.status.ToString(), HasSubstr(mistake.text));
-  Found()->push_back(result.schedules);
+  Found()->runs.push_back(static_cast<int64_t>(result.schedules));
+  Found()->decisions.push_back(std::count_if(
+      result.failing.decisions.begin(), result.failing.decisions.end(),
+      [](const SimulatedDecision& made) { return made.choice != 0; }));
   const sim::Result again = sim::Replay(options, result.token(), wrong);
   EXPECT_EQ(again.verdict, Verdict::kFailed) << again.text();
   EXPECT_EQ(again.failing.trace.hash, result.failing.trace.hash);
@@ -300,30 +117,11 @@ TEST_P(HostThreads, AreFoundAndRepeat) {
   EXPECT_EQ(right.schedules, options.runs);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Mistakes, HostThreads,
-    ::testing::Values(
-        Mistake{"WaitBeforeTheRecord", "the value is", &WaitBeforeTheRecord},
-        Mistake{"TwoSectionsForOneChange", "the value is 1",
-                &TwoSectionsForOneChange},
-        Mistake{"ALostNotification", "a notification that comes",
-                &ALostNotification},
-        Mistake{"NotifyOneForTwo", "waits for ever", &NotifyOneForTwo},
-        Mistake{"TwoOrdersOfLocks", "waits for ever", &TwoOrdersOfLocks},
-        Mistake{"AnnouncedTooEarly", "the value is 8", &AnnouncedTooEarly},
-        Mistake{"NotifiedTooEarly", "the value is 8", &NotifiedTooEarly},
-        Mistake{"JoinsOneOfTwo", "the value is", &JoinsOneOfTwo}),
-    [](const auto& test) { return std::string(test.param.name); });
-
-#if !defined(DEVRT_TEST_TSAN)  // it delays the signal that controls locks
-INSTANTIATE_TEST_SUITE_P(
-    MistakesWithLocksOfStd, HostThreads,
-    ::testing::Values(Mistake{"TwoThreadsOnOneStream", "the value is 8",
-                              &TwoThreadsOnOneStream},
-                      Mistake{"ALockIsGivenBackTooEarly", "the value is 1",
-                              &ALockIsGivenBackTooEarly}),
-    [](const auto& test) { return std::string(test.param.name); });
-#endif
+INSTANTIATE_TEST_SUITE_P(Mistakes, HostThreads,
+                         ::testing::ValuesIn(AllMistakes()),
+                         [](const auto& test) {
+                           return std::string(test.param.name);
+                         });
 
 // ---- reports of deadlocks ---------------------------------------------------
 

@@ -12,6 +12,7 @@ namespace {
 // A thread polls so often before the timeout of a flag_wait passes for it.
 constexpr uint32_t kPollsBeforeTimeout = 1'000;
 constexpr uint32_t kLongestChain = 10'000;
+constexpr uint32_t kGivesWayAt = 3;
 
 bool Has(const std::vector<HostThread*>& hosts, const HostThread* host) {
   return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
@@ -266,9 +267,30 @@ Pick VirtualChoice::Prefer(HostThread* me) {
   }
   if (!host_first || hosts_.empty()) pick.stream = PreferHead(wants);
   if (pick.stream == nullptr) {
-    pick.host = host_first && Has(hosts_, me) ? me : hosts_.front();
+    pick.host = host_first ? PreferHost(me) : hosts_.front();
   }
   return pick;
+}
+
+// Strategies alap and lifo.  In alap the threads take turns, the newer ones
+// first.  In lifo a thread goes on until it blocks, and the newest follows; but
+// once, at its third chance, the thread lets the newest go before it.
+HostThread* VirtualChoice::PreferHost(HostThread* me) {
+  const bool is_able = Has(hosts_, me);
+  if (is_able && given_ == me) return me;
+  if (g_machine->config.strategy == StrategyKind::kLifo) {
+    const bool has_moved = last_host_ == me || last_host_ == nullptr;
+    if (is_able && has_moved && ++me->chances != kGivesWayAt) return me;
+    HostThread* const newest = hosts_.back();
+    return newest != me || hosts_.size() == 1 ? newest
+                                              : hosts_[hosts_.size() - 2];
+  }
+  const auto next =
+      std::lower_bound(hosts_.begin(), hosts_.end(), me,
+                       [](const HostThread* a, const HostThread* b) {
+                         return a->index < b->index;
+                       });
+  return next == hosts_.begin() ? hosts_.back() : *std::prev(next);
 }
 
 StreamCore* VirtualChoice::PreferHead(const HostThread* wants) const {

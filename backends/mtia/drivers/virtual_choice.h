@@ -48,7 +48,7 @@ class VirtualChoice {
   // Ends a machine.
   void Reset() {
     last_stream_ = nullptr;
-    last_host_ = nullptr;
+    last_host_ = given_ = nullptr;
   }
   // Begins a machine, in which nothing has moved yet.
   void Start(const Config& config) {
@@ -65,7 +65,17 @@ class VirtualChoice {
   void NoteMoved(HostThread* host) {
     last_host_ = host;
     last_stream_ = nullptr;
+    given_ = nullptr;
     if (ranks_.is_used()) ranks_.NoteMoved(host);
+  }
+  // Notes that `host` is about to get the baton by the choice of another
+  // thread.  If it sleeps in a wait or at the end of a call, it chooses itself
+  // then.
+  void NoteGiven(HostThread* host) {
+    NoteMoved(host);
+    const bool chooses =
+        host->state == HostState::kPaused || host->state == HostState::kBlocked;
+    if (chooses) given_ = host;
   }
 
   // Chooses for a call of `me`.  `able`: `me` can go on, and so is a candidate.
@@ -94,6 +104,7 @@ class VirtualChoice {
   Pick ChooseOther(HostThread* me, Until until);
   Pick ChooseHardware(HostThread* me, Until until);
   Pick Prefer(HostThread* me);
+  HostThread* PreferHost(HostThread* me);
   Pick DrawDirected();
   HostThread* Overdue(HostThread* me) const;
   Pick PickRanked(HostThread* me);
@@ -119,6 +130,7 @@ class VirtualChoice {
   Ranks ranks_;
   StreamCore* last_stream_ = nullptr;  // the stream that moved last, or else
   HostThread* last_host_ = nullptr;    // the thread that did
+  HostThread* given_ = nullptr;        // was chosen, and chooses once more
 };
 
 }  // namespace devrt::mtia

@@ -360,7 +360,7 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
     }
     if (pick.host != nullptr) {
       g_machine->history.trace.Add(5, pick.host->index, me->index);
-      choice_.NoteMoved(pick.host);
+      choice_.NoteGiven(pick.host);
       g_threads->baton.HandOver(
           me, pick.host,
           until == Until::kNow ? HostState::kPaused : HostState::kBlocked);

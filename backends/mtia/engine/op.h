@@ -292,10 +292,11 @@ struct HostThread {
   uint32_t lock_value = 0;
   int32_t tid = 0;
   VTime now = 0;
-  VTime observed = 0;   // when it last learnt that work is complete
-  uint64_t jitter = 0;  // state of the generator for host_call
-  uint64_t rank = 0;    // of strategies pos and pct; 0: not drawn
-  Points want;          // what a blocking call waits for
+  VTime observed = 0;    // when it last learnt that work is complete
+  uint64_t jitter = 0;   // state of the generator for host_call
+  uint64_t rank = 0;     // of strategies pos and pct; 0: not drawn
+  uint32_t chances = 0;  // strategy lifo: at how many decisions it could go on
+  Points want;           // what a blocking call waits for
   uint32_t want_next = 0;
   Site site;               // where the program made the present call
   const char* entry = "";  // name of that call

@@ -30,6 +30,7 @@ void ThreadList::Add(HostThread* me, bool gets_number) {
   me->work = me->allocations = me->host_copies = 0;
   me->observed = 0;
   me->rank = 0;
+  me->chances = 0;
   me->polled = {};
   me->polled_same = me->polled_any = 0;
   me->soft_wait = false;
