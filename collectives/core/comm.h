@@ -108,7 +108,9 @@ class Use {
   }
   Use& operator=(Use&&) = delete;
   ~Use() {
-    for (Comm* const comm : comms_) comm->in_use.store(false);
+    for (Comm* const comm : comms_) {
+      comm->in_use.store(false, std::memory_order_release);
+    }
   }
 
  private:
