@@ -25,13 +25,15 @@ class JointStep {
  public:
   JointStep(absl::Span<JointPart> parts, CallSite site);
 
-  // One turn: returns the point that only the host can wait for, if it meets
-  // one.
-  absl::StatusOr<std::optional<OrderPoint>> Run(const char* call,
-                                                EnqueueJointly enqueue);
+  // One turn.  If it meets a point that only the host can wait for, it sets
+  // `for_host` and submits nothing.
+  absl::Status Run(const char* call, EnqueueJointly enqueue,
+                   std::optional<OrderPoint>* for_host);
 
  private:
-  absl::StatusOr<std::optional<OrderPoint>> Join(size_t part);
+  absl::Status RunLocked(const char* call, EnqueueJointly enqueue,
+                         std::optional<OrderPoint>* for_host);
+  absl::Status Join(size_t part, std::optional<OrderPoint>* for_host);
   void Note(size_t part, bool ordered);
 
   const absl::Span<JointPart> parts_;
@@ -66,28 +68,33 @@ JointStep::JointStep(absl::Span<JointPart> parts, CallSite site)
   locks_.erase(std::unique(locks_.begin(), locks_.end()), locks_.end());
 }
 
-absl::StatusOr<std::optional<OrderPoint>> JointStep::Join(size_t part) {
+absl::Status JointStep::Join(size_t part, std::optional<OrderPoint>* for_host) {
   const Step step = {parts_[part].stream, site_};
   StreamTarget target;
   DEVRT_RETURN_IF_ERROR(ResolveStream(step.stream, kOperation, site_, &target));
   handles_[part] = target.handle;
-  DEVRT_ASSIGN_OR_RETURN(captures_[part], HoldCapture(step.stream));
-  std::optional<OrderPoint> for_host;
+  if (parts_[part].capture.has_value()) {
+    captures_[part] = *parts_[part].capture;
+  } else {
+    DEVRT_ASSIGN_OR_RETURN(captures_[part], HoldCapture(step.stream));
+  }
   const Timeline* const timeline = target.timeline();
   for (const OrderPoint& point : parts_[part].after) {
     if (captures_[part] != CaptureNumber::kNone) break;
     if (point.timeline == timeline || timeline->IsAfter(point)) continue;
     DEVRT_ASSIGN_OR_RETURN(const bool ordered,
                            OrderAfter(target, point, /*capturing=*/false));
-    if (!ordered) return std::optional<OrderPoint>(point);
+    if (ordered) continue;
+    *for_host = point;
+    return absl::OkStatus();
   }
   for (size_t i = part == 0 ? 0 : ends_[part - 1]; i < ends_[part]; ++i) {
     DEVRT_RETURN_IF_ERROR(
-        steps_[i].Join(step, target, captures_[part], &for_host));
-    if (for_host.has_value()) return for_host;
+        steps_[i].Join(step, target, captures_[part], for_host));
+    if (for_host->has_value()) return absl::OkStatus();
   }
   TellKnownOrder(step.stream);
-  return for_host;
+  return absl::OkStatus();
 }
 
 void JointStep::Note(size_t part, bool ordered) {
@@ -99,25 +106,25 @@ void JointStep::Note(size_t part, bool ordered) {
   if (ordered) parts_[part].end = PointOf(stream);
 }
 
-absl::StatusOr<std::optional<OrderPoint>> JointStep::Run(
-    const char* call, EnqueueJointly enqueue) {
+absl::Status JointStep::RunLocked(const char* call, EnqueueJointly enqueue,
+                                  std::optional<OrderPoint>* for_host) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    absl::Status status = Join(i, for_host);
+    if (!status.ok() || for_host->has_value()) return status;
+  }
+  SetCallSite(site_);
+  const devrt_status error = enqueue(handles_);
+  SetCallSite({});
+  for (size_t i = 0; i < parts_.size(); ++i) Note(i, error == nullptr);
+  return FromPlugin(parts_[0].stream.record()->device, error, call);
+}
+
+absl::Status JointStep::Run(const char* call, EnqueueJointly enqueue,
+                            std::optional<OrderPoint>* for_host) {
   OrderedStep::Lock(locks_);
-  const auto run = [&]() -> absl::StatusOr<std::optional<OrderPoint>> {
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      DEVRT_ASSIGN_OR_RETURN(const std::optional<OrderPoint> for_host, Join(i));
-      if (for_host.has_value()) return for_host;
-    }
-    SetCallSite(site_);
-    const devrt_status error = enqueue(handles_);
-    SetCallSite({});
-    for (size_t i = 0; i < parts_.size(); ++i) Note(i, error == nullptr);
-    DEVRT_RETURN_IF_ERROR(
-        FromPlugin(parts_[0].stream.record()->device, error, call));
-    return std::optional<OrderPoint>();
-  };
-  absl::StatusOr<std::optional<OrderPoint>> result = run();
+  absl::Status status = RunLocked(call, enqueue, for_host);
   OrderedStep::Unlock(locks_);
-  return result;
+  return status;
 }
 
 }  // namespace
@@ -132,8 +139,8 @@ absl::Status RunJointly(absl::Span<JointPart> parts, const char* call,
   }
   JointStep joint(parts, site);
   for (;;) {
-    DEVRT_ASSIGN_OR_RETURN(const std::optional<OrderPoint> for_host,
-                           joint.Run(call, enqueue));
+    std::optional<OrderPoint> for_host;
+    DEVRT_RETURN_IF_ERROR(joint.Run(call, enqueue, &for_host));
     if (!for_host.has_value()) break;
     DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
   }

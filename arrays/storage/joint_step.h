@@ -14,6 +14,8 @@
 #ifndef DEVRT_ARRAYS_STORAGE_JOINT_STEP_H_
 #define DEVRT_ARRAYS_STORAGE_JOINT_STEP_H_
 
+#include <optional>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -36,6 +38,8 @@ struct JointPart {
   // Work of other streams that the work comes after, unless a capture records
   // it.
   absl::Span<const OrderPoint> after = {};
+  // The capture that the stream is part of, if the caller has asked.
+  std::optional<CaptureNumber> capture = std::nullopt;
   // Receives the point behind the work, if the submission succeeds.
   OrderPoint end = {};
 };

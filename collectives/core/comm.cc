@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <thread>
 #include <utility>
@@ -192,17 +191,13 @@ DeviceOrder* DeviceOrder::Of(Device device) {
 }
 
 void DeviceOrder::Begin(absl::Span<Comm* const> comms, bool after_all) {
-  absl::InlinedVector<const Comm*, 4> mine(comms.begin(), comms.end());
-  absl::InlinedVector<uint64_t, 4> keys;
-  for (const Comm* const comm : comms) keys.push_back(comm->key);
-  std::sort(mine.begin(), mine.end(), std::less<>());
-  std::sort(keys.begin(), keys.end());
   const auto is_over = [&](const Work& work) {
-    return std::binary_search(mine.begin(), mine.end(), work.comm,
-                              std::less<>()) ||
-           IsKnownOver(work.end) ||
-           (after_all &&
-            !std::binary_search(keys.begin(), keys.end(), work.key));
+    bool is_ours = false;  // of a rank of a communicator that submits now
+    for (const Comm* const comm : comms) {
+      if (comm == work.comm) return true;
+      is_ours = is_ours || comm->key == work.key;
+    }
+    return (after_all && !is_ours) || IsKnownOver(work.end);
   };
   last_.erase(std::remove_if(last_.begin(), last_.end(), is_over), last_.end());
 }

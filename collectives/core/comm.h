@@ -93,6 +93,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   uint64_t sequence = 0;
   uint64_t splits = 0;
   absl::flat_hash_map<uint32_t, bool> supported;  // by op, dtype, reduction
+  // The newest key that was found, with true: most calls repeat it.
+  uint32_t last_supported = UINT32_MAX;
 };
 
 // Holds a communicator for one call of one thread.
@@ -106,7 +108,9 @@ class Use {
   }
   Use& operator=(Use&&) = delete;
   ~Use() {
-    for (Comm* const comm : comms_) comm->in_use.store(false);
+    for (Comm* const comm : comms_) {
+      comm->in_use.store(false, std::memory_order_release);
+    }
   }
 
  private:

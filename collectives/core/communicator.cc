@@ -152,12 +152,13 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
                                   std::optional<StreamRef> stream,
                                   CallSite site) {
   if (comm_ == nullptr) return MovedFromError("Submit");
-  absl::InlinedVector<internal::GroupedOperation, 1> grouped;
-  grouped.reserve(operations.size());
+  const std::shared_ptr<internal::Comm> comm = comm_;
+  absl::InlinedVector<internal::SubmittedOperation, 1> submitted;
+  submitted.reserve(operations.size());
   for (const Operation& operation : operations) {
-    grouped.push_back({comm_, operation, stream});
+    submitted.push_back({comm.get(), &operation, stream});
   }
-  return internal::SubmitTogether(grouped, site);
+  return internal::SubmitTogether(submitted, site);
 }
 
 absl::Status Communicator::AllReduce(const Array& out, const Array& in,

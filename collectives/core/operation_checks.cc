@@ -249,8 +249,12 @@ absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
       HasReduction(kind) ? static_cast<uint32_t>(reduction) : 0;
   const uint32_t code = dtype == kBool ? kUInt8.code() : dtype.code();
   const uint32_t key = op << 24 | how << 20 | code;
+  if (key == comm->last_supported) return true;
   const auto known = comm->supported.find(key);
-  if (known != comm->supported.end()) return known->second;
+  if (known != comm->supported.end()) {
+    if (known->second) comm->last_supported = key;
+    return known->second;
+  }
   uint32_t yes = 0;
   DEVRT_RETURN_IF_ERROR(comm->Take(
       comm->provider.table->supports(comm->provider.self, op, code, how, &yes),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,7 @@
 namespace devrt::collectives::internal {
 namespace {
 
+using devrt::internal::CaptureNumber;
 using devrt::internal::JointPart;
 using devrt::internal::Touched;
 using devrt::internal::UsedRange;
@@ -43,13 +45,14 @@ struct Part {
   absl::InlinedVector<const Operation*, 1> operations;
   absl::InlinedVector<Touched, 2> touched;
   absl::InlinedVector<UsedRange, 2> ranges;
+  std::optional<CaptureNumber> capture;  // if it is known
   OrderPoints after;
   uint64_t last = 0;  // the number of its last call
 };
 
 class Submission {
  public:
-  explicit Submission(absl::Span<const GroupedOperation> operations)
+  explicit Submission(absl::Span<const SubmittedOperation> operations)
       : operations_(operations) {}
 
   absl::Status Run(CallSite site);
@@ -60,7 +63,7 @@ class Submission {
   absl::StatusOr<std::vector<Comm*>> Comparing() const;
   Signature SignatureOf(const Comm* comm) const;
   absl::Status Compare(const absl::Status& checked);
-  absl::Status CheckOne(const GroupedOperation& grouped);
+  absl::Status CheckOne(const SubmittedOperation& submitted);
   Part* PartOf(Comm* comm, StreamRef stream);
   Orders OrdersOf() const;
   absl::Status Enqueue(CallSite site);
@@ -71,7 +74,7 @@ class Submission {
   absl::Status AwaitEnqueued() const;
   absl::Status Explain(absl::Status status);
 
-  const absl::Span<const GroupedOperation> operations_;
+  const absl::Span<const SubmittedOperation> operations_;
   absl::InlinedVector<Comm*, 1> comms_;  // each once
   absl::InlinedVector<Part, 1> parts_;
   // The last part of each; without the first, and so empty for one alone.
@@ -126,11 +129,11 @@ void UnlockAll(absl::Span<DeviceOrder* const> orders) {
 
 // The communicators, of one engine.
 absl::Status Submission::FindComms() {
-  for (const GroupedOperation& grouped : operations_) {
-    Comm* const comm = grouped.comm.get();
+  for (const SubmittedOperation& submitted : operations_) {
+    Comm* const comm = submitted.comm;
     if (comm == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
-          ToString(grouped.operation.kind()),
+          ToString(submitted.operation->kind()),
           ": the communicator was moved from: use the one it was moved to"));
     }
     if (comms_.empty()) comms_.push_back(comm);
@@ -158,45 +161,48 @@ Part* Submission::PartOf(Comm* comm, StreamRef stream) {
   return &parts_[newest];
 }
 
-absl::Status Submission::CheckOne(const GroupedOperation& grouped) {
-  Comm* const comm = grouped.comm.get();
-  const StreamRef stream = grouped.stream.has_value()
-                               ? *grouped.stream
+absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
+  Comm* const comm = submitted.comm;
+  const StreamRef stream = submitted.stream.has_value()
+                               ? *submitted.stream
                                : CurrentStream(comm->device);
   if (stream.device() != comm->device) {
     return absl::InvalidArgumentError(
-        absl::StrCat(comm->Text(), ": ", ToString(grouped.operation.kind()),
+        absl::StrCat(comm->Text(), ": ", ToString(submitted.operation->kind()),
                      ": the stream is of ", stream.device().name(), ", not of ",
                      comm->device.name()));
   }
+  std::optional<CaptureNumber> capture;
   if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
     const absl::Status may = devrt::internal::CheckMayWait(stream);
     if (IsCaptureError(may)) {
       return CaptureError(absl::StrCat(
-          comm->Text(), ": ", ToString(grouped.operation.kind()),
+          comm->Text(), ": ", ToString(submitted.operation->kind()),
           " cannot run on stream ", stream.id(),
           ", which is capturing: ", comm->info.name,
           " captures no collectives; submit it before the capture begins, or "
           "after its end"));
     }
     DEVRT_RETURN_IF_ERROR(may);
+    capture = CaptureNumber::kNone;
   }
   DEVRT_ASSIGN_OR_RETURN(const CheckedOperation checked,
-                         CheckOperation(comm, grouped.operation));
+                         CheckOperation(comm, *submitted.operation));
   Part* const part = PartOf(comm, stream);
+  part->capture = capture;
   part->ops.push_back(checked.op);
-  part->operations.push_back(&grouped.operation);
-  if (grouped.operation.has_arrays()) {
+  part->operations.push_back(submitted.operation);
+  if (submitted.operation->has_arrays()) {
     const auto touch = [part](const std::optional<Array>& array, bool writes) {
       part->touched.push_back({array->storage().get(), writes});
     };
-    if (checked.dst_bytes != 0) touch(grouped.operation.out(), true);
-    if (checked.src_bytes != 0) touch(grouped.operation.in(), false);
+    if (checked.dst_bytes != 0) touch(submitted.operation->out(), true);
+    if (checked.src_bytes != 0) touch(submitted.operation->in(), false);
   } else {
     if (checked.dst_bytes != 0) {
       part->ranges.push_back({checked.op.dst, checked.dst_bytes});
     }
-    if (checked.src_bytes != 0) {
+    if (checked.src_bytes != 0 && checked.op.src != checked.op.dst) {
       part->ranges.push_back({checked.op.src, checked.src_bytes});
     }
   }
@@ -232,8 +238,8 @@ absl::StatusOr<std::vector<Comm*>> Submission::Comparing() const {
   for (Comm* const comm : comms_) {
     if (comm->bootstrap == nullptr || !CheckReady(*comm).ok()) continue;
     const bool has_any = std::any_of(
-        operations_.begin(), operations_.end(), [comm](const auto& grouped) {
-          return grouped.comm.get() == comm && MeetsAll(grouped.operation);
+        operations_.begin(), operations_.end(), [comm](const auto& submitted) {
+          return submitted.comm == comm && MeetsAll(*submitted.operation);
         });
     if (has_any) comparing.push_back(comm);
   }
@@ -403,7 +409,7 @@ absl::Status Submission::Enqueue(CallSite site) {
   for (Part& part : parts_) {
     part.after = Before(*part.comm);
     joint.push_back(
-        {part.stream, part.touched, part.ranges, part.after, OrderPoint()});
+        {part.stream, part.touched, part.ranges, part.after, part.capture});
     submissions.push_back({sizeof(devrt_submission_v0),
                            static_cast<uint32_t>(part.ops.size()),
                            part.comm->handle, nullptr, part.ops.data()});
@@ -411,7 +417,7 @@ absl::Status Submission::Enqueue(CallSite site) {
   const Provider& provider = comms_[0]->provider;
   absl::Status enqueued;
   absl::Status status = devrt::internal::RunJointly(
-      absl::MakeSpan(joint), ToString(operations_[0].operation.kind()), site,
+      absl::MakeSpan(joint), ToString(operations_[0].operation->kind()), site,
       [&](absl::Span<const devrt_stream> handles) {
         for (size_t i = 0; i < handles.size(); ++i) {
           submissions[i].stream = handles[i];
@@ -449,15 +455,31 @@ absl::Status Submission::Run(CallSite site) {
   if (operations_.empty()) return absl::OkStatus();
   DEVRT_RETURN_IF_ERROR(FindComms());
   DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms_));
-  DEVRT_RETURN_IF_ERROR(Compare(Check()));
+  absl::Status checked = Check();
+  const bool compares =
+      std::any_of(comms_.begin(), comms_.end(),
+                  [](const Comm* comm) { return comm->bootstrap != nullptr; });
+  if (compares) checked = Compare(checked);
+  DEVRT_RETURN_IF_ERROR(checked);
   return Enqueue(site);
 }
 
 }  // namespace
 
-absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
+absl::Status SubmitTogether(absl::Span<const SubmittedOperation> operations,
                             CallSite site) {
   return Submission(operations).Run(site);
+}
+
+absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
+                            CallSite site) {
+  std::vector<SubmittedOperation> submitted;
+  submitted.reserve(operations.size());
+  for (const GroupedOperation& grouped : operations) {
+    submitted.push_back(
+        {grouped.comm.get(), &grouped.operation, grouped.stream});
+  }
+  return SubmitTogether(submitted, site);
 }
 
 }  // namespace devrt::collectives::internal

@@ -5,6 +5,8 @@
 #ifndef DEVRT_COLLECTIVES_CORE_SUBMIT_H_
 #define DEVRT_COLLECTIVES_CORE_SUBMIT_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "devrt/collectives/group.h"
@@ -12,9 +14,18 @@
 
 namespace devrt::collectives::internal {
 
+// An operation to submit.  Does not own what it names.
+struct SubmittedOperation {
+  Comm* comm;  // nullptr: of a communicator that was moved from
+  const Operation* operation;
+  std::optional<StreamRef> stream;  // nullopt: the current one
+};
+
 // Checks all operations, and then submits them by one call of the engine.  An
 // error leaves every communicator as it was, unless the engine says that one
 // has failed.
+absl::Status SubmitTogether(absl::Span<const SubmittedOperation> operations,
+                            CallSite site);
 absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
                             CallSite site);
 

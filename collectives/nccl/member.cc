@@ -2,6 +2,7 @@
 #include "collectives/nccl/member.h"
 
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -147,21 +148,20 @@ devrt_status Member::Settle() {
 
 devrt_status Member::Poll(uint32_t* state) {
   *state = DEVRT_COMM_PENDING;
-  {
+  if (state_.load() == kFailed) {
     const MutexLock lock(&mutex_);
-    if (state_.load() == kFailed) {
-      return failure_ == kSuccess
-                 ? Refuse(DEVRT_ABORTED,
-                          absl::StrCat(Describe(), " failed: ", text_))
-                 : NativeError(failure_, symbol_, text_, ordinal());
-    }
+    return failure_ == kSuccess
+               ? Refuse(DEVRT_ABORTED,
+                        absl::StrCat(Describe(), " failed: ", text_))
+               : NativeError(failure_, symbol_, text_, ordinal());
   }
   // The library writes the child's handle while the parent is in progress.
   Member* const asked =
       native() != nullptr || parent_ == nullptr ? this : parent_;
   const Use use(asked);
-  const Use own(this);
-  if (!use || !own) {
+  std::optional<Use> own;
+  if (asked != this) own.emplace(this);
+  if (!use || (own.has_value() && !*own)) {
     return Refuse(DEVRT_ABORTED, absl::StrCat(Describe(), " was aborted"));
   }
   Result answer = kSuccess;

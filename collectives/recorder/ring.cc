@@ -213,8 +213,9 @@ const char* Ring::Name(uint32_t name) const {
 }
 
 uint32_t Ring::NameOf(const char* text) {
-  if (text == nullptr) return 0;
+  if (text == last_name_.first) return last_name_.second;
   const auto [found, is_new] = names_.try_emplace(text, 0);
+  last_name_ = *found;
   if (!is_new) return found->second;
   const uint64_t used = header()->names_used.load(std::memory_order_relaxed);
   const size_t bytes = std::strlen(text) + 1;
@@ -222,7 +223,9 @@ uint32_t Ring::NameOf(const char* text) {
   if (used + bytes > kNamesBytes) return 0;
   std::memcpy(base_ + kNamesOffset + used, text, bytes);
   header()->names_used.store(used + bytes, std::memory_order_release);
-  return found->second = static_cast<uint32_t>(used + 1);
+  found->second = static_cast<uint32_t>(used + 1);
+  last_name_ = *found;
+  return found->second;
 }
 
 }  // namespace devrt::collectives::internal

@@ -154,6 +154,8 @@ class Ring {
   const int fd_;  // -1: in memory
   const std::string path_;
   absl::flat_hash_map<const char*, uint32_t> names_;
+  // The newest of them: most calls have the site of the one before.
+  std::pair<const char*, uint32_t> last_name_{nullptr, 0};
 };
 
 }  // namespace devrt::collectives::internal

@@ -12,6 +12,7 @@
 #include "memory/device/use_notes.h"
 #include "runtime/registry/memory_hooks.h"
 #include "runtime/registry/process_state.h"
+#include "streams/objects/ordering.h"
 #include "streams/objects/use_hooks.h"
 
 namespace devrt::internal {
@@ -107,6 +108,7 @@ void EndStream(StreamRef stream) {
 }
 
 void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
+  OrderPoint point;  // one for all blocks, each of which may add a checkpoint
   for (size_t i = 0; i < count; ++i) {
     if (ranges[i].bytes == 0) continue;
     Segment* segment = AddressMap::Get().Find(ranges[i].pointer);
@@ -117,7 +119,8 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
     // Most blocks belong to the stream, and need no note.
     const BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr || pool->IsOwn(stream)) continue;
-    NoteUse(segment, ranges[i].pointer, stream);
+    if (point.timeline == nullptr) point = PointOf(stream);
+    NoteUse(segment, ranges[i].pointer, stream, point);
   }
 }
 

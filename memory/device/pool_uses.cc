@@ -23,7 +23,7 @@ Block* BlockEndingAt(const Segment* segment, uintptr_t address) {
 }  // namespace
 
 PoolAnswer PoolUses::Add(Segment* segment, const void* pointer,
-                         StreamRef stream, Timeline* timeline, bool open,
+                         StreamRef stream, const OrderPoint& point, bool open,
                          bool end_counts, bool* foreign) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   // Allocated before the lock is taken; a block may have no uses so far.
@@ -48,8 +48,8 @@ PoolAnswer PoolUses::Add(Segment* segment, const void* pointer,
     if (stream_->IsHolder(block, stream)) continue;
     *foreign = true;
     if (block->held.uses == nullptr) block->held.uses = spare[i].release();
-    block->held.uses->Add(stream, timeline, timeline->Now());
-    if (open) block->held.uses->AddOpen(stream, timeline);
+    block->held.uses->Add(stream, point.timeline, point.epoch);
+    if (open) block->held.uses->AddOpen(stream, point.timeline);
   }
   return answer;
 }

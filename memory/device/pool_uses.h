@@ -34,14 +34,14 @@ class PoolUses {
   PoolUses(const PoolUses&) = delete;
   PoolUses& operator=(const PoolUses&) = delete;
 
-  // Notes that work that was just enqueued on `stream` uses the live block that
-  // holds `pointer`.  `open`: all later work of the stream until the free uses
+  // Notes that work of `stream`, up to `point`, uses the live block that holds
+  // `pointer`.  `open`: all later work of the stream until the free uses
   // the block too.  `end_counts`: a pointer to the end of a block uses that
   // block too (F17).  Answers kDone, kNotLive or kMoved.  Sets `*foreign` if a
   // block was given to another stream than `stream`.
   PoolAnswer Add(Segment* segment, const void* pointer, StreamRef stream,
-                 Timeline* timeline, bool open, bool end_counts, bool* foreign)
-      DEVRT_EXCLUDES(*lock_);
+                 const OrderPoint& point, bool open, bool end_counts,
+                 bool* foreign) DEVRT_EXCLUDES(*lock_);
   // Adds uses that end at known points of their streams (api/known_uses.h).
   // `pointer` is the beginning of a block.
   PoolAnswer AddPoints(Segment* segment, const void* pointer,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "memory/device/block_pool.h"
 #include "runtime/raw_memory/blocks.h"
+#include "streams/objects/ordering.h"
 #include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
@@ -23,36 +24,36 @@ ABSL_ATTRIBUTE_NOINLINE absl::Status NotLiveError(const void* pointer) {
 
 absl::Status RecordUse(Segment* segment, const void* pointer,
                        StreamRef stream) {
-  Timeline* const timeline = TimelineOf(stream);
+  const OrderPoint point = PointOf(stream);
   for (;;) {
     BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr) break;
     bool foreign = false;
-    const PoolAnswer answer = pool->uses().Add(segment, pointer, stream,
-                                               timeline, true, true, &foreign);
+    const PoolAnswer answer =
+        pool->uses().Add(segment, pointer, stream, point, true, true, &foreign);
     if (answer == PoolAnswer::kMoved) continue;
     if (answer == PoolAnswer::kNotLive) break;
     // The owner of an adopted stream may destroy it without telling devrt
     // (F22).
     if (foreign && stream.kind() == StreamKind::kExternal) {
-      return timeline->Checkpoint(timeline->Now());
+      return point.timeline->Checkpoint(point.epoch);
     }
     return absl::OkStatus();
   }
   return NotLiveError(pointer);
 }
 
-void NoteUse(Segment* segment, const void* pointer, StreamRef stream) {
-  Timeline* const timeline = TimelineOf(stream);
+void NoteUse(Segment* segment, const void* pointer, StreamRef stream,
+             const OrderPoint& point) {
   for (;;) {
     BlockPool* pool = segment->pool.load(std::memory_order_acquire);
     if (pool == nullptr || pool->IsOwn(stream)) return;
     bool foreign = false;
-    const PoolAnswer answer = pool->uses().Add(
-        segment, pointer, stream, timeline, false, false, &foreign);
+    const PoolAnswer answer = pool->uses().Add(segment, pointer, stream, point,
+                                               false, false, &foreign);
     if (answer == PoolAnswer::kMoved) continue;
     // Shows later when this use has ended although other work goes on (F15).
-    if (foreign) (void)timeline->Checkpoint(timeline->Now());
+    if (foreign) (void)point.timeline->Checkpoint(point.epoch);
     return;
   }
 }

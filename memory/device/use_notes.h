@@ -11,14 +11,17 @@
 #include "absl/status/status.h"
 #include "devrt/streams/stream.h"
 #include "memory/device/block.h"
+#include "streams/timelines/order.h"
 
 namespace devrt::internal {
 
 // RecordStream, for a block of `segment`.
 absl::Status RecordUse(Segment* segment, const void* pointer, StreamRef stream);
-// An operation of devrt that was just enqueued on `stream` uses the block of
-// `segment` that holds `pointer`, if there is one.
-void NoteUse(Segment* segment, const void* pointer, StreamRef stream);
+// An operation of devrt on `stream`, enqueued before `point`, uses the block of
+// `segment` that holds `pointer`, if there is one.  All blocks of one operation
+// take one point, so that one checkpoint covers them.
+void NoteUse(Segment* segment, const void* pointer, StreamRef stream,
+             const OrderPoint& point);
 
 }  // namespace devrt::internal
 

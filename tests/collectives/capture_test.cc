@@ -66,6 +66,18 @@ TEST_F(CapturedCollectives, RefuseTheirGroup) {
   EXPECT_OK(rank.Wait(captured));
 }
 
+// The driver is asked once whether a stream captures that others have.
+TEST_F(CapturedCollectives, AreLookedForOnce) {
+  Communicator rank = MakeRank();
+  Stream stream = NewStream();
+  const Array x = Filled(dev(), 1);
+  ASSERT_OK(stream.Native().status());
+  g_looks = 0;
+  EXPECT_OK(rank.AllReduce(x, x, {}, stream));
+  EXPECT_EQ(g_looks, 1);
+  EXPECT_OK(rank.Wait(stream));
+}
+
 // A capture elsewhere is not touched (C103 and K-C18).
 TEST_F(CapturedCollectives, LeaveOtherCapturesAlone) {
   Communicator rank = MakeRank();

@@ -81,9 +81,11 @@ inline thread_local uint32_t t_capture_mode = DEVRT_CAPTURE_GLOBAL;
 inline int g_records = 0;
 inline int g_waits = 0;
 inline int g_questions = 0;  // each of them would end a capture
+inline int g_looks = 0;      // whether a stream captures
 inline devrt_ops_v0 g_real;
 
 inline devrt_status IsInCapture(void*, devrt_stream stream, uint32_t* yes) {
+  ++g_looks;
   *yes = g_captures->of.contains(stream) ? 1 : 0;
   return nullptr;
 }

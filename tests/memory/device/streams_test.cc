@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/memory/device/cache_fixture.h"
+#include "tests/support/spy_backend.h"
 
 namespace devrt::testing {
 namespace {
@@ -59,6 +60,28 @@ TEST_F(MemoryStreams, UsesAreVersionedAtSubmission) {
   EXPECT_OK(later.Set());
   EXPECT_OK(FreeMemory(again));
   EXPECT_OK(FreeMemory(y));
+}
+
+// The first block's checkpoint begins a new epoch, which does not count for the
+// second block.
+TEST(MemoryStreamsOfASpy, OneCheckpointForAllBlocksOfAnOperation) {
+  SpyBackend& spy = SpyBackend::Get();
+  spy.SetMemory(64 * kMiB);
+  const Device device = spy.device(0);
+  {
+    Stream home = *Stream::Create(device);
+    Stream other = *Stream::Create(device);
+    void* const x = *AllocateMemory(home, 4096);
+    void* const y = *AllocateMemory(home, 4096);
+    spy.Reset();
+    EXPECT_OK(CopyAsync(other, x, y, 4096));
+    EXPECT_EQ(spy.Count("event_record"), 1);
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_OK(FreeMemory(y));
+    EXPECT_EQ(spy.Count("event_record"), 1);
+  }
+  EXPECT_OK(device.Synchronize());
+  EXPECT_OK(EmptyCache(device));
 }
 
 TEST_F(MemoryStreams, FreeInTheOrderOfAnotherStream) {
