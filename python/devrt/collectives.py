@@ -421,9 +421,15 @@ def split_all(
 
     colors, keys: one for each rank; without keys the order stays.
     """
-    return _of_each(
-        list(ranks), lambda rank, i: rank.split(colors[i], 0 if keys is None else keys[i])
-    )
+    every = list(ranks)
+    # A new thread has no current streams of the caller.
+    streams = [rank.device.current_stream() for rank in every]
+
+    def split(rank: Communicator, i: int) -> Optional[Communicator]:
+        with streams[i]:
+            return rank.split(colors[i], 0 if keys is None else keys[i])
+
+    return _of_each(every, split)
 
 
 def shrink_all(

@@ -149,6 +149,58 @@ def test_one_thread_ends_all_ranks(two):
     assert [rank.state for rank in ranks] == ["finished"] * 2
 
 
+# Here a wait of the main thread runs on another thread.
+THREADED = {"DEVRT_MTIA": "devices=2,mode=threaded", "DEVRT_LOG": "off"}
+
+
+def test_calls_that_wait_take_the_current_stream(run_program):
+    done = run_program("""
+        import devrt
+        from devrt import collectives
+        ranks = collectives.init_all(devrt.devices("mtia"))
+        s = devrt.Stream("mtia:0")
+        with s:
+            ranks[0].all_reduce(devrt.ones(4, device="mtia:0"))
+            try:
+                ranks[0].wait(timeout=0.1)  # rank 1 has not come
+            except devrt.Error as error:
+                print(error.code)
+        for rank in ranks:
+            rank.abort()
+        (alone,) = collectives.init_all(["mtia:0"])
+        with s:
+            alone.barrier()
+            alone.split(0).finish()
+            (child,) = collectives.split_all([alone], [0])
+        print([call["stream"] == s.id for call in alone.records()])
+        child.finish()
+        alone.finish()
+        """, env=THREADED)
+    assert done.stdout.splitlines() == [
+        "DEADLINE_EXCEEDED", "[True, True, True]"], done.stdout + done.stderr
+
+
+def test_a_split_lets_ctrl_c_through(run_program):
+    done = run_program("""
+        import signal, threading
+        import devrt
+        from devrt import collectives
+        ranks = collectives.init_all(devrt.devices("mtia"))
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        rescue = threading.Timer(8, ranks[0].abort)
+        rescue.daemon = True
+        rescue.start()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            ranks[0].split(0)  # rank 1 has not come
+        except KeyboardInterrupt:
+            print("interrupted", ranks[0].state)
+        for rank in ranks:
+            rank.abort()
+        """, env=THREADED)
+    assert done.stdout == "interrupted ready\n", done.stdout + done.stderr
+
+
 def test_operations_that_differ_fail_both_ranks(ranks):
     values = [full(ranks[0], 3), full(ranks[1], 5, count=8)]
     with pytest.raises(collectives.CollectiveError) as raised:
