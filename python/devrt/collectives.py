@@ -131,6 +131,9 @@ class Communicator:
         peer: int = 0,
         stream: Optional[Stream] = None,
     ) -> None:
+        if stream is None:
+            # Now: a group ends later, where another stream may be current.
+            stream = self.device.current_stream()
         line = _core._line_here()
         add((self._core, kind, out, value, op, peer, stream, line))
 

@@ -370,27 +370,19 @@ CallSite SiteOf(nb::handle line) {
 }
 
 // Each operation is (rank, kind, out, in, op, root or peer, stream, line of
-// LineHere); out, in and stream may be None.
+// LineHere); out and in may be None.
 void SubmitAll(nb::list operations) {
   Group group;
   const SiteHere site;
-  const BackendEntry* backend = nullptr;
   for (const nb::handle entry : operations) {
-    const Rank& rank = *nb::cast<const Rank*>(entry[0]);
-    backend = &rank.backend();
-    std::optional<StreamRef> stream;
-    if (!nb::handle(entry[6]).is_none()) {
-      stream = StreamOf(nb::handle(entry[6]).ptr());
-    }
     group.Add(
-        rank.get(),
+        nb::cast<const Rank*>(entry[0])->get(),
         collectives::Operation(KindOf(nb::cast<std::string>(entry[1])),
                                ArrayArgument(entry[2]), ArrayArgument(entry[3]),
                                ReductionOf(nb::cast<std::string>(entry[4])),
                                nb::cast<int>(entry[5]), SiteOf(entry[7])),
-        stream);
+        StreamOf(nb::handle(entry[6]).ptr()));
   }
-  if (backend == nullptr) return;
   Check(WithoutLock([&] { return group.Submit(site); }));
 }
 

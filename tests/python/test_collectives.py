@@ -95,6 +95,15 @@ def test_a_group_with_an_exception_does_nothing(ranks):
     assert x.tolist() == [3] * 4
 
 
+def test_a_group_keeps_the_stream_of_each_operation(ranks):
+    streams = [devrt.Stream(rank.device) for rank in ranks]
+    with collectives.group():
+        for rank, stream in zip(ranks, streams):
+            with stream:
+                rank.all_reduce(full(rank, 1))
+    assert [rank.records()[0]["stream"] for rank in ranks] == [s.id for s in streams]
+
+
 def test_records_say_what_was_called(ranks):
     with collectives.group():
         for rank in ranks:
