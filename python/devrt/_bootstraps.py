@@ -59,12 +59,16 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
 
 def pmix_alone() -> bool:
     """Returns True if the launcher has PMIx, and nothing else connects the ranks."""
-    others = ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR")
-    return (
-        "PMIX_RANK" in os.environ
-        and not any(os.environ.get(name) for name in others)
-        and importlib.util.find_spec("mpi4py") is None
-    )
+    if "PMIX_RANK" not in os.environ:
+        return False
+    if any(os.environ.get(name) for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR")):
+        return False
+    return not _has_mpi() or importlib.util.find_spec("mpi4py") is None
+
+
+def _has_mpi() -> bool:
+    """Returns True if the launcher is one of MPI."""
+    return "OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_SIZE" in os.environ
 
 
 def _number(variable: str) -> int:
@@ -92,7 +96,7 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
         # Rank 0's store is the server of the others, which may need it longer.
         _stores.append(store)
         return own_rank, own_size, _over_store(store, own_rank, own_size)
-    if "OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_SIZE" in os.environ:
+    if _has_mpi():
         return _over_mpi(importlib.import_module("mpi4py.MPI").COMM_WORLD)
     raise Error(
         "no launcher was found (looked for DEVRT_BOOTSTRAP_DIR, MASTER_ADDR and "

@@ -144,6 +144,25 @@ def test_auto_says_what_it_looked_for(monkeypatch):
         collectives.init(bootstrap="pmix")
 
 
+@pytest.mark.parametrize("variables, has_mpi4py, expected", [
+    ({}, True, True),
+    ({}, False, True),
+    ({"OMPI_COMM_WORLD_SIZE": "2"}, True, False),
+    ({"OMPI_COMM_WORLD_SIZE": "2"}, False, True),
+    ({"PMI_SIZE": "2"}, True, False),
+    ({"MASTER_ADDR": "here"}, False, False),
+])
+def test_auto_takes_pmix_where_nothing_else_connects(monkeypatch, variables, has_mpi4py,
+                                                     expected):
+    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_bootstraps.importlib.util, "find_spec",
+                        lambda name: name if has_mpi4py else None)
+    for name, value in {"PMIX_RANK": "0", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert _bootstraps.pmix_alone() == expected
+
+
 def test_one_thread_ends_all_ranks(two):
     ranks = collectives.init_all(two)
     alone = collectives.split_all(ranks, [0, -1])
