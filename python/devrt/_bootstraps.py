@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ranks exchange bytes, by what a Python program has: MPI, a store, a function."""
+"""How ranks exchange bytes, by what a Python program has: MPI, a store, a function.
+
+And what a launcher's variables say of the rank and its device.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ import importlib.util
 import os
 import time
 from array import array
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, Union
 
-from ._core import Error, InvalidArgumentError
+from . import _core
+from ._core import Device, Error, InvalidArgumentError
 
 AllGather = Callable[[bytes, float], List[bytes]]
 Connection = Tuple[int, int, AllGather]
@@ -25,6 +29,13 @@ _PLACES = [
     ("PMIX_RANK", "PMIX_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
+]
+# Where they say which of its machine's ranks it is.
+LOCAL_RANKS = [
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
 ]
 
 
@@ -55,6 +66,28 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     raise InvalidArgumentError(
         "rank and size are not known: pass both, or set RANK and WORLD_SIZE"
     )
+
+
+def device_here(device: Union[Device, str, int, None]) -> Union[Device, str, int, None]:
+    """Returns the device that the launcher's local rank chooses, or `device`.
+
+    A launcher chooses if `device` is None or the name of a backend.  It chooses the only
+    device that the process sees, or that with the number of the local rank.
+    """
+    if device is not None and (not isinstance(device, str) or ":" in device):
+        return device
+    variable = next((name for name in LOCAL_RANKS if os.environ.get(name)), None)
+    if variable is None:
+        return device
+    backend = _core.current_device(device).backend
+    devices = _core.devices(backend)
+    local = _number(variable)
+    if len(devices) > 1 and not 0 <= local < len(devices):
+        raise InvalidArgumentError(
+            f"{variable} is {local}, but this process sees {len(devices)} devices of "
+            f"{backend}: pass `device`"
+        )
+    return devices[local if len(devices) > 1 else 0]
 
 
 def pmix_alone() -> bool:

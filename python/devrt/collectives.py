@@ -43,7 +43,7 @@ from typing import (
 
 from . import _core
 from ._arrays import empty
-from ._bootstraps import connect, place, pmix_alone
+from ._bootstraps import connect, device_here, place, pmix_alone
 from ._collective_calls import CollectiveError, add, group, raise_failure
 from ._core import Device, Error, Stream
 
@@ -319,7 +319,9 @@ def init(
 ) -> Communicator:
     """Returns this process's place in a communicator.  Every rank calls it.
 
-    device: as devrt.device takes it; None: the current device.
+    device: as devrt.device takes it.  None, or the name of a backend: the device with the
+        number of this rank on its machine (LOCAL_RANK of torchrun, and those of Open MPI,
+        MPICH and Slurm), or the only device; without a launcher the current one.
     bootstrap: how the ranks find each other:
         "auto"       what the launcher's variables describe
         "pmix"       the launcher itself: Open MPI's mpiexec, srun --mpi=pmix
@@ -339,6 +341,7 @@ def init(
         of a hang.  Slow: for the search of one.
     """
     _name_nccl()
+    device = device_here(device)
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
                order_across_communicators, allow_mixed_versions, check_signatures)
     if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):

@@ -364,6 +364,33 @@ def test_a_thread_for_each_rank(two):
     assert in_threads([run(0), run(1)]) == [([3] * 4, [9] * 4, "finished")] * 2
 
 
+@pytest.mark.parametrize("variable", [
+    "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"])
+def test_the_launcher_chooses_the_device(two, monkeypatch, variable):
+    for name in _bootstraps.LOCAL_RANKS:
+        monkeypatch.delenv(name, raising=False)
+
+    def device_of(device):
+        comm = collectives.init(device, lambda mine, timeout: [mine], rank=0, size=1)
+        comm.finish()
+        return comm.device
+
+    assert device_of(None) == devrt.current_device("mtia") == two[0]
+    monkeypatch.setenv(variable, "1")
+    assert device_of(None) == device_of("mtia") == two[1]
+    assert device_of(two[0]) == device_of("mtia:0") == device_of(0) == two[0]
+    monkeypatch.setenv(variable, "2")
+    with pytest.raises(devrt.InvalidArgumentError, match=f"{variable} is 2.*2 devices"):
+        device_of(None)
+    monkeypatch.setenv(variable, "two")
+    with pytest.raises(devrt.InvalidArgumentError, match="expected a number"):
+        device_of(None)
+    # The launcher may show each process one device.
+    monkeypatch.setattr(_bootstraps._core, "devices", lambda backend: [two[0]])
+    monkeypatch.setenv(variable, "2")
+    assert device_of(None) == two[0]
+
+
 def test_an_exception_of_the_bootstrap_is_raised(two):
     def refuse(mine, timeout):
         raise LookupError("no network")
