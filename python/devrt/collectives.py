@@ -98,7 +98,10 @@ class Communicator:
 
     @property
     def id(self) -> int:
-        """A number that all ranks of the communicator have, and no other one has."""
+        """A number that all ranks of the communicator have.
+
+        Other communicators of one bootstrap do not have it.
+        """
         return int(self._core.id)
 
     @property
