@@ -44,7 +44,7 @@ def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connect
     if bootstrap == "auto":
         return _automatic(rank, size)
     if hasattr(bootstrap, "Get_rank") and hasattr(bootstrap, "Iallgatherv"):
-        return _over_mpi(bootstrap)
+        return bootstrap.Get_rank(), bootstrap.Get_size(), _OverMpi(bootstrap)
     if hasattr(bootstrap, "set") and hasattr(bootstrap, "wait"):
         return (*place(rank, size), _over_store(bootstrap, *place(rank, size)))
     if callable(bootstrap):
@@ -130,7 +130,7 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
         _stores.append(store)
         return own_rank, own_size, _over_store(store, own_rank, own_size)
     if _has_mpi():
-        return _over_mpi(importlib.import_module("mpi4py.MPI").COMM_WORLD)
+        return connect(importlib.import_module("mpi4py.MPI").COMM_WORLD, rank, size)
     raise Error(
         "no launcher was found (looked for DEVRT_BOOTSTRAP_DIR, MASTER_ADDR and "
         "MASTER_PORT of torchrun, "
@@ -139,44 +139,54 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
     )
 
 
-def _over_mpi(comm: Any) -> Connection:
-    """By an mpi4py communicator.  A call that a rank does not make ends at its time."""
+class _OverMpi:
+    """By a duplicate of an mpi4py communicator, which the first exchange makes.
 
-    def wait(request: Any, deadline: float) -> None:
-        while not request.Test():
-            if time.monotonic() > deadline:
-                # MPI cannot take a collective back: its buffers have to stay.
-                _abandoned.append((request, list(buffers)))
-                raise TimeoutError(
-                    f"not all of {comm.Get_size()} MPI ranks came until the deadline"
-                )
-            time.sleep(0.0002)
+    A call that a rank does not make ends at its time.  What it leaves behind is then on
+    the duplicate, where no call of the program can meet it.
+    """
 
-    buffers: List[Any] = []
+    def __init__(self, parent: Any) -> None:
+        self._parent = parent
+        self._mpi = importlib.import_module("mpi4py.MPI")
+        self._size = parent.Get_size()
+        self._is_in_step = True
+        self.comm: Any = None
 
-    def all_gather(mine: bytes, timeout: float) -> List[bytes]:
+    def __del__(self) -> None:
+        # A rank that left too early may be missed by the others.
+        if self.comm is not None and self._is_in_step and not self._mpi.Is_finalized():
+            self.comm.Free()
+
+    def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
         deadline = time.monotonic() + timeout
-        count = comm.Get_size()
-        sizes = array("i", [0] * count)
+        if self.comm is None:
+            self.comm, request = self._parent.Idup()
+            self._wait(request, deadline, [self.comm])
+        sizes = array("i", [0] * self._size)
         own = array("i", [len(mine)])
-        buffers[:] = [sizes, own]
-        wait(comm.Iallgather(own, sizes), deadline)
-        starts = [sum(sizes[:i]) for i in range(count)]
+        self._wait(self.comm.Iallgather(own, sizes), deadline, [sizes, own])
+        starts = [sum(sizes[:i]) for i in range(self._size)]
         everything = bytearray(sum(sizes))
         sent = bytearray(mine)
-        byte = importlib.import_module("mpi4py.MPI").BYTE
-        buffers[:] = [sizes, everything, sent]
-        wait(
-            comm.Iallgatherv(
-                [sent, byte], [everything, (list(sizes), starts), byte]
-            ),
-            deadline,
+        request = self.comm.Iallgatherv(
+            [sent, self._mpi.BYTE], [everything, (list(sizes), starts), self._mpi.BYTE]
         )
+        self._wait(request, deadline, [sizes, everything, sent])
         return [
             bytes(everything[start : start + size]) for start, size in zip(starts, sizes)
         ]
 
-    return comm.Get_rank(), comm.Get_size(), all_gather
+    def _wait(self, request: Any, deadline: float, used: List[Any]) -> None:
+        while not request.Test():
+            if time.monotonic() > deadline:
+                # MPI cannot take a collective back: what it uses has to stay.
+                _abandoned.append((request, used))
+                self._is_in_step = False
+                raise TimeoutError(
+                    f"not all of {self._size} MPI ranks came until the deadline"
+                )
+            time.sleep(0.0002)
 
 
 # Of "auto", for the rest of the process.
@@ -187,14 +197,17 @@ _abandoned: List[Any] = []
 
 
 def _over_store(store: Any, rank: int, size: int) -> AllGather:
-    """By a key-value store of torch.distributed."""
-    number = store.add(f"devrt/communicators/{rank}", 1)
+    """By a key-value store of torch.distributed, of which it leaves a key of each rank."""
+    # torchrun's store may outlive a start of the job, whose keys are still there.
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    number = store.add(f"devrt/{start}/communicators/{rank}", 1)
     rounds = 0
 
     def all_gather(mine: bytes, timeout: float) -> List[bytes]:
         nonlocal rounds
         rounds += 1
-        keys = [f"devrt/{number}/{rounds}/{i}" for i in range(size)]
+        begin = f"devrt/{start}/{number}"
+        keys = [f"{begin}/{rounds}/{i}" for i in range(size)]
         store.set(keys[rank], mine)
         try:
             store.wait(keys, datetime.timedelta(seconds=min(max(timeout, 0.001), _LONGEST)))
@@ -206,6 +219,9 @@ def _over_store(store: Any, rank: int, size: int) -> AllGather:
                 f"{size - len(missing)} of {size} ranks came to the store until the "
                 f"deadline; missing {', '.join(map(str, missing))}"
             ) from error
+        if rounds > 1:
+            # Each rank is here, and so has read the keys of the round before.
+            store.delete_key(f"{begin}/{rounds - 1}/{rank}")
         return [bytes(store.get(key)) for key in keys]
 
     return all_gather

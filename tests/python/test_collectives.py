@@ -134,35 +134,6 @@ def test_bad_arguments(ranks, two):
     assert ranks[0].state == "ready"
 
 
-def test_auto_says_what_it_looked_for(monkeypatch):
-    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                 "PMIX_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(devrt.Error, match="MASTER_ADDR"):
-        collectives.init()
-    with pytest.raises(devrt.Error, match="PMIX_NAMESPACE is not set"):
-        collectives.init(bootstrap="pmix")
-
-
-@pytest.mark.parametrize("variables, has_mpi4py, expected", [
-    ({}, True, True),
-    ({}, False, True),
-    ({"OMPI_COMM_WORLD_SIZE": "2"}, True, False),
-    ({"OMPI_COMM_WORLD_SIZE": "2"}, False, True),
-    ({"PMI_SIZE": "2"}, True, False),
-    ({"MASTER_ADDR": "here"}, False, False),
-])
-def test_auto_takes_pmix_where_nothing_else_connects(monkeypatch, variables, has_mpi4py,
-                                                     expected):
-    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_bootstraps.importlib.util, "find_spec",
-                        lambda name: name if has_mpi4py else None)
-    for name, value in {"PMIX_RANK": "0", **variables}.items():
-        monkeypatch.setenv(name, value)
-    assert _bootstraps.pmix_alone() == expected
-
-
 def test_one_thread_ends_all_ranks(two):
     ranks = collectives.init_all(two)
     alone = collectives.split_all(ranks, [0, -1])
@@ -432,50 +403,3 @@ def test_the_ranks_compare_their_calls(two):
         assert "rank 1: all_reduce(float32 x 4, sum)" in text
         assert "test_collectives.py" in text
         assert total == [3] * 4
-
-
-class Store:
-    """As torch.distributed.Store, for one process."""
-
-    def __init__(self):
-        self.values, self.lock = {}, threading.Condition()
-
-    def add(self, key, amount):
-        with self.lock:
-            self.values[key] = self.values.get(key, 0) + amount
-            return self.values[key]
-
-    def set(self, key, value):
-        with self.lock:
-            self.values[key] = value
-            self.lock.notify_all()
-
-    def get(self, key):
-        return self.values[key]
-
-    def check(self, keys):
-        return all(key in self.values for key in keys)
-
-    def wait(self, keys, timeout):
-        with self.lock:
-            if not self.lock.wait_for(lambda: self.check(keys),
-                                      timeout.total_seconds()):
-                raise RuntimeError("timed out")
-
-
-def test_a_store_of_torch():
-    store = Store()
-
-    def run(rank):
-        def body():
-            own, size, all_gather = _bootstraps.connect(store, rank, 2)
-            return [all_gather(b"%d%d" % (own, i), 30) for i in range(2)]
-        return body
-
-    assert in_threads([run(0), run(1)]) == [
-        [[b"00", b"10"], [b"01", b"11"]]] * 2
-    _, _, all_gather = _bootstraps.connect(Store(), 0, 2)
-    with pytest.raises(TimeoutError, match="1 of 2 ranks came.*missing 1"):
-        all_gather(b"here", 0.01)
-    _, _, all_gather = _bootstraps.connect(Store(), 0, 1)
-    assert all_gather(b"alone", float("inf")) == [b"alone"]
