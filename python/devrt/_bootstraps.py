@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ranks exchange bytes, by what a Python program has: MPI, a store, a function."""
+"""How ranks exchange bytes, by what a Python program has: MPI, a store, a function.
+
+And what a launcher's variables say of the rank and its device.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ import importlib.util
 import os
 import time
 from array import array
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, Union
 
-from ._core import Error, InvalidArgumentError
+from . import _core
+from ._core import Device, Error, InvalidArgumentError
 
 AllGather = Callable[[bytes, float], List[bytes]]
 Connection = Tuple[int, int, AllGather]
@@ -26,6 +30,13 @@ _PLACES = [
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ]
+# Where they say which of its machine's ranks it is.
+LOCAL_RANKS = [
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
+]
 
 
 def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connection:
@@ -33,7 +44,7 @@ def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connect
     if bootstrap == "auto":
         return _automatic(rank, size)
     if hasattr(bootstrap, "Get_rank") and hasattr(bootstrap, "Iallgatherv"):
-        return _over_mpi(bootstrap)
+        return bootstrap.Get_rank(), bootstrap.Get_size(), _OverMpi(bootstrap)
     if hasattr(bootstrap, "set") and hasattr(bootstrap, "wait"):
         return (*place(rank, size), _over_store(bootstrap, *place(rank, size)))
     if callable(bootstrap):
@@ -57,14 +68,40 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     )
 
 
+def device_here(device: Union[Device, str, int, None]) -> Union[Device, str, int, None]:
+    """Returns the device that the launcher's local rank chooses, or `device`.
+
+    A launcher chooses if `device` is None or the name of a backend.  It chooses the only
+    device that the process sees, or that with the number of the local rank.
+    """
+    if device is not None and (not isinstance(device, str) or ":" in device):
+        return device
+    variable = next((name for name in LOCAL_RANKS if os.environ.get(name)), None)
+    if variable is None:
+        return device
+    backend = _core.current_device(device).backend
+    devices = _core.devices(backend)
+    local = _number(variable)
+    if len(devices) > 1 and not 0 <= local < len(devices):
+        raise InvalidArgumentError(
+            f"{variable} is {local}, but this process sees {len(devices)} devices of "
+            f"{backend}: pass `device`"
+        )
+    return devices[local if len(devices) > 1 else 0]
+
+
 def pmix_alone() -> bool:
     """Returns True if the launcher has PMIx, and nothing else connects the ranks."""
-    others = ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR")
-    return (
-        "PMIX_RANK" in os.environ
-        and not any(os.environ.get(name) for name in others)
-        and importlib.util.find_spec("mpi4py") is None
-    )
+    if "PMIX_RANK" not in os.environ:
+        return False
+    if any(os.environ.get(name) for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR")):
+        return False
+    return not _has_mpi() or importlib.util.find_spec("mpi4py") is None
+
+
+def _has_mpi() -> bool:
+    """Returns True if the launcher is one of MPI."""
+    return "OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_SIZE" in os.environ
 
 
 def _number(variable: str) -> int:
@@ -92,8 +129,8 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
         # Rank 0's store is the server of the others, which may need it longer.
         _stores.append(store)
         return own_rank, own_size, _over_store(store, own_rank, own_size)
-    if "OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_SIZE" in os.environ:
-        return _over_mpi(importlib.import_module("mpi4py.MPI").COMM_WORLD)
+    if _has_mpi():
+        return connect(importlib.import_module("mpi4py.MPI").COMM_WORLD, rank, size)
     raise Error(
         "no launcher was found (looked for DEVRT_BOOTSTRAP_DIR, MASTER_ADDR and "
         "MASTER_PORT of torchrun, "
@@ -102,44 +139,54 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
     )
 
 
-def _over_mpi(comm: Any) -> Connection:
-    """By an mpi4py communicator.  A call that a rank does not make ends at its time."""
+class _OverMpi:
+    """By a duplicate of an mpi4py communicator, which the first exchange makes.
 
-    def wait(request: Any, deadline: float) -> None:
-        while not request.Test():
-            if time.monotonic() > deadline:
-                # MPI cannot take a collective back: its buffers have to stay.
-                _abandoned.append((request, list(buffers)))
-                raise TimeoutError(
-                    f"not all of {comm.Get_size()} MPI ranks came until the deadline"
-                )
-            time.sleep(0.0002)
+    A call that a rank does not make ends at its time.  What it leaves behind is then on
+    the duplicate, where no call of the program can meet it.
+    """
 
-    buffers: List[Any] = []
+    def __init__(self, parent: Any) -> None:
+        self._parent = parent
+        self._mpi = importlib.import_module("mpi4py.MPI")
+        self._size = parent.Get_size()
+        self._is_in_step = True
+        self.comm: Any = None
 
-    def all_gather(mine: bytes, timeout: float) -> List[bytes]:
+    def __del__(self) -> None:
+        # A rank that left too early may be missed by the others.
+        if self.comm is not None and self._is_in_step and not self._mpi.Is_finalized():
+            self.comm.Free()
+
+    def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
         deadline = time.monotonic() + timeout
-        count = comm.Get_size()
-        sizes = array("i", [0] * count)
+        if self.comm is None:
+            self.comm, request = self._parent.Idup()
+            self._wait(request, deadline, [self.comm])
+        sizes = array("i", [0] * self._size)
         own = array("i", [len(mine)])
-        buffers[:] = [sizes, own]
-        wait(comm.Iallgather(own, sizes), deadline)
-        starts = [sum(sizes[:i]) for i in range(count)]
+        self._wait(self.comm.Iallgather(own, sizes), deadline, [sizes, own])
+        starts = [sum(sizes[:i]) for i in range(self._size)]
         everything = bytearray(sum(sizes))
         sent = bytearray(mine)
-        byte = importlib.import_module("mpi4py.MPI").BYTE
-        buffers[:] = [sizes, everything, sent]
-        wait(
-            comm.Iallgatherv(
-                [sent, byte], [everything, (list(sizes), starts), byte]
-            ),
-            deadline,
+        request = self.comm.Iallgatherv(
+            [sent, self._mpi.BYTE], [everything, (list(sizes), starts), self._mpi.BYTE]
         )
+        self._wait(request, deadline, [sizes, everything, sent])
         return [
             bytes(everything[start : start + size]) for start, size in zip(starts, sizes)
         ]
 
-    return comm.Get_rank(), comm.Get_size(), all_gather
+    def _wait(self, request: Any, deadline: float, used: List[Any]) -> None:
+        while not request.Test():
+            if time.monotonic() > deadline:
+                # MPI cannot take a collective back: what it uses has to stay.
+                _abandoned.append((request, used))
+                self._is_in_step = False
+                raise TimeoutError(
+                    f"not all of {self._size} MPI ranks came until the deadline"
+                )
+            time.sleep(0.0002)
 
 
 # Of "auto", for the rest of the process.
@@ -150,14 +197,17 @@ _abandoned: List[Any] = []
 
 
 def _over_store(store: Any, rank: int, size: int) -> AllGather:
-    """By a key-value store of torch.distributed."""
-    number = store.add(f"devrt/communicators/{rank}", 1)
+    """By a key-value store of torch.distributed, of which it leaves a key of each rank."""
+    # torchrun's store may outlive a start of the job, whose keys are still there.
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    number = store.add(f"devrt/{start}/communicators/{rank}", 1)
     rounds = 0
 
     def all_gather(mine: bytes, timeout: float) -> List[bytes]:
         nonlocal rounds
         rounds += 1
-        keys = [f"devrt/{number}/{rounds}/{i}" for i in range(size)]
+        begin = f"devrt/{start}/{number}"
+        keys = [f"{begin}/{rounds}/{i}" for i in range(size)]
         store.set(keys[rank], mine)
         try:
             store.wait(keys, datetime.timedelta(seconds=min(max(timeout, 0.001), _LONGEST)))
@@ -169,6 +219,9 @@ def _over_store(store: Any, rank: int, size: int) -> AllGather:
                 f"{size - len(missing)} of {size} ranks came to the store until the "
                 f"deadline; missing {', '.join(map(str, missing))}"
             ) from error
+        if rounds > 1:
+            # Each rank is here, and so has read the keys of the round before.
+            store.delete_key(f"{begin}/{rounds - 1}/{rank}")
         return [bytes(store.get(key)) for key in keys]
 
     return all_gather

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple, Type
 from . import _core
 from ._core import Error, Stream
 
-Operation = Tuple[Any, str, Any, Any, str, int, Optional[Stream], Tuple[int, int]]
+Operation = Tuple[Any, str, Any, Any, str, int, Stream, Tuple[int, int]]
 
 
 class CollectiveError(Error):
@@ -41,7 +41,8 @@ class group:
     """Submits the operations of a with block together, at its end.
 
     None of them waits for another one, so that one thread can act for several ranks, and
-    sends and receives may stand in any order.  After an exception in the block nothing is
+    sends and receives may stand in any order.  Each is work of the stream that was
+    current at its call.  After an exception in the block nothing is
     submitted.  A group inside another one is a part of that.
     """
 

@@ -43,7 +43,7 @@ from typing import (
 
 from . import _core
 from ._arrays import empty
-from ._bootstraps import connect, place, pmix_alone
+from ._bootstraps import connect, device_here, place, pmix_alone
 from ._collective_calls import CollectiveError, add, group, raise_failure
 from ._core import Device, Error, Stream
 
@@ -98,7 +98,10 @@ class Communicator:
 
     @property
     def id(self) -> int:
-        """A number that all ranks of the communicator have, and no other one has."""
+        """A number that all ranks of the communicator have.
+
+        Other communicators of one bootstrap do not have it.
+        """
         return int(self._core.id)
 
     @property
@@ -131,6 +134,9 @@ class Communicator:
         peer: int = 0,
         stream: Optional[Stream] = None,
     ) -> None:
+        if stream is None:
+            # Now: a group ends later, where another stream may be current.
+            stream = self.device.current_stream()
         line = _core._line_here()
         add((self._core, kind, out, value, op, peer, stream, line))
 
@@ -316,7 +322,9 @@ def init(
 ) -> Communicator:
     """Returns this process's place in a communicator.  Every rank calls it.
 
-    device: as devrt.device takes it; None: the current device.
+    device: as devrt.device takes it.  None, or the name of a backend: the device with the
+        number of this rank on its machine (LOCAL_RANK of torchrun, and those of Open MPI,
+        MPICH and Slurm), or the only device; without a launcher the current one.
     bootstrap: how the ranks find each other:
         "auto"       what the launcher's variables describe
         "pmix"       the launcher itself: Open MPI's mpiexec, srun --mpi=pmix
@@ -336,6 +344,7 @@ def init(
         of a hang.  Slow: for the search of one.
     """
     _name_nccl()
+    device = device_here(device)
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
                order_across_communicators, allow_mixed_versions, check_signatures)
     if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):
@@ -421,9 +430,15 @@ def split_all(
 
     colors, keys: one for each rank; without keys the order stays.
     """
-    return _of_each(
-        list(ranks), lambda rank, i: rank.split(colors[i], 0 if keys is None else keys[i])
-    )
+    every = list(ranks)
+    # A new thread has no current streams of the caller.
+    streams = [rank.device.current_stream() for rank in every]
+
+    def split(rank: Communicator, i: int) -> Optional[Communicator]:
+        with streams[i]:
+            return rank.split(colors[i], 0 if keys is None else keys[i])
+
+    return _of_each(every, split)
 
 
 def shrink_all(

@@ -17,6 +17,8 @@
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/collectives/operation.h"
+#include "devrt/guards/multi_stream_guard.h"
+#include "devrt/runtime/status.h"
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
@@ -166,8 +168,8 @@ class Rank {
 
   // These waits go on in the background after a handler's exception.
   void Wait(nb::object stream, nb::object seconds) {
-    std::optional<StreamRef> on;
-    if (!stream.is_none()) on = StreamOf(stream.ptr());
+    const StreamRef on =
+        stream.is_none() ? CurrentStreamHere() : StreamOf(stream.ptr());
     const SiteHere site;
     RunOrThrow(backend(),
                [communicator = communicator_, on,
@@ -185,11 +187,10 @@ class Rank {
   }
   void Barrier(nb::object seconds) {
     const SiteHere site;
-    RunOrThrow(backend(),
-               [communicator = communicator_, deadline = DeadlineOf(seconds),
-                here = CallSite(site)] {
-                 return communicator->Barrier(deadline, here);
-               });
+    RunOnStream([communicator = communicator_, deadline = DeadlineOf(seconds),
+                 here = CallSite(site)] {
+      return communicator->Barrier(deadline, here);
+    });
   }
   void Abort(const std::string& why) {
     const SiteHere site;
@@ -204,15 +205,26 @@ class Rank {
   }
   nb::object Split(int color, int key) {
     const SiteHere site;
-    auto child =
-        Check(WithoutLock([&] { return get().Split(color, key, site); }));
-    if (!child.has_value()) return nb::none();
-    return nb::cast(new Rank(*std::move(child)));
+    const auto child = std::make_shared<std::optional<Communicator>>();
+    RunOnStream([communicator = communicator_, child, color, key,
+                 here = CallSite(site)]() -> absl::Status {
+      DEVRT_ASSIGN_OR_RETURN(*child, communicator->Split(color, key, here));
+      return absl::OkStatus();
+    });
+    if (!child->has_value()) return nb::none();
+    return nb::cast(new Rank(*std::move(*child)));
   }
-  Rank* Shrink(const std::vector<int>& gone) {
+  Rank* Shrink(std::vector<int> gone) {
     const SiteHere site;
-    return new Rank(
-        Check(WithoutLock([&] { return get().Shrink(gone, site); })));
+    const auto child = std::make_shared<std::optional<Communicator>>();
+    RunOrThrow(backend(),
+               [communicator = communicator_, child, gone = std::move(gone),
+                here = CallSite(site)]() -> absl::Status {
+                 DEVRT_ASSIGN_OR_RETURN(*child,
+                                        communicator->Shrink(gone, here));
+                 return absl::OkStatus();
+               });
+    return new Rank(*std::move(*child));
   }
   bool Supports(const std::string& kind, nb::object dtype,
                 const std::string& op) const {
@@ -238,6 +250,24 @@ class Rank {
   }
 
  private:
+  // The calling thread's current stream of the device.
+  StreamRef CurrentStreamHere() const {
+    const Ref stream(CurrentStreamObject(device_));
+    if (!stream) ThrowPythonError();
+    return AsStream(stream.get())->ref;
+  }
+  // Makes a call that waits and takes the current stream.  It may run on
+  // another thread, where another stream would be current.
+  void RunOnStream(WaitCall call) const {
+    RunOrThrow(backend(),
+               [stream = CurrentStreamHere(),
+                call = std::move(call)]() -> absl::Status {
+                 const MultiStreamGuard guard({stream});
+                 DEVRT_RETURN_IF_ERROR(guard.status());
+                 return call();
+               });
+  }
+
   DeviceObject* device_;
   std::shared_ptr<Communicator> communicator_;
 };
@@ -340,27 +370,19 @@ CallSite SiteOf(nb::handle line) {
 }
 
 // Each operation is (rank, kind, out, in, op, root or peer, stream, line of
-// LineHere); out, in and stream may be None.
+// LineHere); out and in may be None.
 void SubmitAll(nb::list operations) {
   Group group;
   const SiteHere site;
-  const BackendEntry* backend = nullptr;
   for (const nb::handle entry : operations) {
-    const Rank& rank = *nb::cast<const Rank*>(entry[0]);
-    backend = &rank.backend();
-    std::optional<StreamRef> stream;
-    if (!nb::handle(entry[6]).is_none()) {
-      stream = StreamOf(nb::handle(entry[6]).ptr());
-    }
     group.Add(
-        rank.get(),
+        nb::cast<const Rank*>(entry[0])->get(),
         collectives::Operation(KindOf(nb::cast<std::string>(entry[1])),
                                ArrayArgument(entry[2]), ArrayArgument(entry[3]),
                                ReductionOf(nb::cast<std::string>(entry[4])),
                                nb::cast<int>(entry[5]), SiteOf(entry[7])),
-        stream);
+        StreamOf(nb::handle(entry[6]).ptr()));
   }
-  if (backend == nullptr) return;
   Check(WithoutLock([&] { return group.Submit(site); }));
 }
 

@@ -70,6 +70,23 @@ class MultiNodeCheck(unittest.TestCase):
         self.assertEqual(found["parts"], ["values", "values_pmix", "latency", "killed"])
         self.assertEqual(found["problems"], [])
 
+    def test_results_of_an_earlier_run_do_not_count(self):
+        words = [*self.words, "--job=twice"]
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        first = self.start(words, **alone)
+        told = first.communicate(timeout=100)
+        self.assertEqual(first.returncode, 0, told)
+        second = self.start(words, **alone)
+        self.assertIn("an earlier run", second.communicate(timeout=100)[1])
+        self.assertEqual(second.returncode, USAGE)
+
+    def test_the_name_of_the_run(self):
+        job_of = load().job_of
+        self.assertEqual(job_of({"TORCHELASTIC_RUN_ID": "mine"}), "mine")
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"}
+        self.assertEqual(job_of({"TORCHELASTIC_RUN_ID": "none", **slurm}), "7_2")
+        self.assertEqual(job_of({"TORCHELASTIC_RUN_ID": "none"}), "job")
+
     def test_no_launcher(self):
         alone = self.start(self.words)
         self.assertIn("no launcher has set a rank", alone.communicate()[1])

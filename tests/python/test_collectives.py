@@ -95,6 +95,15 @@ def test_a_group_with_an_exception_does_nothing(ranks):
     assert x.tolist() == [3] * 4
 
 
+def test_a_group_keeps_the_stream_of_each_operation(ranks):
+    streams = [devrt.Stream(rank.device) for rank in ranks]
+    with collectives.group():
+        for rank, stream in zip(ranks, streams):
+            with stream:
+                rank.all_reduce(full(rank, 1))
+    assert [rank.records()[0]["stream"] for rank in ranks] == [s.id for s in streams]
+
+
 def test_records_say_what_was_called(ranks):
     with collectives.group():
         for rank in ranks:
@@ -125,16 +134,6 @@ def test_bad_arguments(ranks, two):
     assert ranks[0].state == "ready"
 
 
-def test_auto_says_what_it_looked_for(monkeypatch):
-    for name in ("DEVRT_BOOTSTRAP_DIR", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                 "PMIX_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(devrt.Error, match="MASTER_ADDR"):
-        collectives.init()
-    with pytest.raises(devrt.Error, match="PMIX_NAMESPACE is not set"):
-        collectives.init(bootstrap="pmix")
-
-
 def test_one_thread_ends_all_ranks(two):
     ranks = collectives.init_all(two)
     alone = collectives.split_all(ranks, [0, -1])
@@ -147,6 +146,58 @@ def test_one_thread_ends_all_ranks(two):
     ranks = collectives.init_all(two)
     collectives.finish_all(ranks, timeout=30)
     assert [rank.state for rank in ranks] == ["finished"] * 2
+
+
+# Here a wait of the main thread runs on another thread.
+THREADED = {"DEVRT_MTIA": "devices=2,mode=threaded", "DEVRT_LOG": "off"}
+
+
+def test_calls_that_wait_take_the_current_stream(run_program):
+    done = run_program("""
+        import devrt
+        from devrt import collectives
+        ranks = collectives.init_all(devrt.devices("mtia"))
+        s = devrt.Stream("mtia:0")
+        with s:
+            ranks[0].all_reduce(devrt.ones(4, device="mtia:0"))
+            try:
+                ranks[0].wait(timeout=0.1)  # rank 1 has not come
+            except devrt.Error as error:
+                print(error.code)
+        for rank in ranks:
+            rank.abort()
+        (alone,) = collectives.init_all(["mtia:0"])
+        with s:
+            alone.barrier()
+            alone.split(0).finish()
+            (child,) = collectives.split_all([alone], [0])
+        print([call["stream"] == s.id for call in alone.records()])
+        child.finish()
+        alone.finish()
+        """, env=THREADED)
+    assert done.stdout.splitlines() == [
+        "DEADLINE_EXCEEDED", "[True, True, True]"], done.stdout + done.stderr
+
+
+def test_a_split_lets_ctrl_c_through(run_program):
+    done = run_program("""
+        import signal, threading
+        import devrt
+        from devrt import collectives
+        ranks = collectives.init_all(devrt.devices("mtia"))
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        rescue = threading.Timer(8, ranks[0].abort)
+        rescue.daemon = True
+        rescue.start()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            ranks[0].split(0)  # rank 1 has not come
+        except KeyboardInterrupt:
+            print("interrupted", ranks[0].state)
+        for rank in ranks:
+            rank.abort()
+        """, env=THREADED)
+    assert done.stdout == "interrupted ready\n", done.stdout + done.stderr
 
 
 def test_operations_that_differ_fail_both_ranks(ranks):
@@ -284,6 +335,33 @@ def test_a_thread_for_each_rank(two):
     assert in_threads([run(0), run(1)]) == [([3] * 4, [9] * 4, "finished")] * 2
 
 
+@pytest.mark.parametrize("variable", [
+    "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"])
+def test_the_launcher_chooses_the_device(two, monkeypatch, variable):
+    for name in _bootstraps.LOCAL_RANKS:
+        monkeypatch.delenv(name, raising=False)
+
+    def device_of(device):
+        comm = collectives.init(device, lambda mine, timeout: [mine], rank=0, size=1)
+        comm.finish()
+        return comm.device
+
+    assert device_of(None) == devrt.current_device("mtia") == two[0]
+    monkeypatch.setenv(variable, "1")
+    assert device_of(None) == device_of("mtia") == two[1]
+    assert device_of(two[0]) == device_of("mtia:0") == device_of(0) == two[0]
+    monkeypatch.setenv(variable, "2")
+    with pytest.raises(devrt.InvalidArgumentError, match=f"{variable} is 2.*2 devices"):
+        device_of(None)
+    monkeypatch.setenv(variable, "two")
+    with pytest.raises(devrt.InvalidArgumentError, match="expected a number"):
+        device_of(None)
+    # The launcher may show each process one device.
+    monkeypatch.setattr(_bootstraps._core, "devices", lambda backend: [two[0]])
+    monkeypatch.setenv(variable, "2")
+    assert device_of(None) == two[0]
+
+
 def test_an_exception_of_the_bootstrap_is_raised(two):
     def refuse(mine, timeout):
         raise LookupError("no network")
@@ -325,50 +403,3 @@ def test_the_ranks_compare_their_calls(two):
         assert "rank 1: all_reduce(float32 x 4, sum)" in text
         assert "test_collectives.py" in text
         assert total == [3] * 4
-
-
-class Store:
-    """As torch.distributed.Store, for one process."""
-
-    def __init__(self):
-        self.values, self.lock = {}, threading.Condition()
-
-    def add(self, key, amount):
-        with self.lock:
-            self.values[key] = self.values.get(key, 0) + amount
-            return self.values[key]
-
-    def set(self, key, value):
-        with self.lock:
-            self.values[key] = value
-            self.lock.notify_all()
-
-    def get(self, key):
-        return self.values[key]
-
-    def check(self, keys):
-        return all(key in self.values for key in keys)
-
-    def wait(self, keys, timeout):
-        with self.lock:
-            if not self.lock.wait_for(lambda: self.check(keys),
-                                      timeout.total_seconds()):
-                raise RuntimeError("timed out")
-
-
-def test_a_store_of_torch():
-    store = Store()
-
-    def run(rank):
-        def body():
-            own, size, all_gather = _bootstraps.connect(store, rank, 2)
-            return [all_gather(b"%d%d" % (own, i), 30) for i in range(2)]
-        return body
-
-    assert in_threads([run(0), run(1)]) == [
-        [[b"00", b"10"], [b"01", b"11"]]] * 2
-    _, _, all_gather = _bootstraps.connect(Store(), 0, 2)
-    with pytest.raises(TimeoutError, match="1 of 2 ranks came.*missing 1"):
-        all_gather(b"here", 0.01)
-    _, _, all_gather = _bootstraps.connect(Store(), 0, 1)
-    assert all_gather(b"alone", float("inf")) == [b"alone"]

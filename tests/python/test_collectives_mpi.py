@@ -43,11 +43,13 @@ if rank > 0:  # rank 0 does not come to the last exchange
     else:
         raise AssertionError("the exchange ended without rank 0")
     world.send("late", dest=0)
+    assert world.allgather(rank) == list(range(size))  # the program's own
 else:
     for other in range(1, size):
         assert world.recv(source=other) == "late"
     # Completes what the others have begun, or MPI does not end.
-    world.Iallgather(array("i", [0]), array("i", [0] * size)).Wait()
+    all_gather.comm.Iallgather(array("i", [0]), array("i", [0] * size)).Wait()
+    assert world.allgather(rank) == list(range(size))
 print(f"rank {rank} is done", flush=True)
 """
 
