@@ -146,8 +146,8 @@ TEST_F(Timeout, OfAWaitLeavesTheCommunicator) {
   std::vector<Communicator> ranks = MakeRanks(2);
   const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 4, 1)};
   ASSERT_OK(ranks[0].AllReduce(x[0], x[0]));
-  // Over after one poll: after a thousand of them the timeout of 600 s passes in
-  // virtual time.
+  // Over after one poll: after a thousand of them the timeout of 600 s passes
+  // in virtual time.
   EXPECT_THAT(ranks[0].Wait(std::nullopt, absl::Now()),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("is not complete at the deadline")));
