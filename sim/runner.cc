@@ -151,7 +151,10 @@ std::string FailureKey(const absl::Status& status) {
 Runner::Runner(Simulator simulator, const Options* options, const Body* body)
     : simulator_(simulator), options_(*options), body_(*body) {}
 
-Runner::~Runner() { simulator_.KeepDecisions(false).IgnoreError(); }
+Runner::~Runner() {
+  // Without it the record is that of an exploration around this one.
+  if (keeps_decisions_) simulator_.KeepDecisions(false).IgnoreError();
+}
 
 absl::Status Runner::Open(bool limits) {
   if (g_run_now.load() != nullptr) {

@@ -68,6 +68,27 @@ TEST(ExploreProcess, AnExplorationInABodyIsRefused) {
   });
 }
 
+TEST(ExploreProcess, ARefusedExplorationLeavesTheOneAroundItAsItIs) {
+  InChild([] {
+    const auto explore = [] {
+      static_cast<void>(sim::Explore(Seeded(), [] {}));
+    };
+    const sim::Result all = sim::Enumerate(Seeded(), [&] {
+      explore();
+      return TwoUpdates(true);
+    });
+    EXPECT_TRUE(all.ok()) << all.text();
+    EXPECT_TRUE(all.exhaustive);
+    EXPECT_GT(all.schedules, 1u);
+    const sim::Result failed = sim::Explore(Seeded(), [&] {
+      explore();
+      return TwoUpdates(false);
+    });
+    EXPECT_EQ(failed.verdict, Verdict::kFailed);
+    EXPECT_FALSE(failed.failing.decisions.empty());
+  });
+}
+
 TEST(ExploreProcess, AScheduleOfManyStepsIsMadeSmallerInFewRuns) {
   InChild([] {
     setenv("DEVRT_LOG", "off", 1);
