@@ -476,15 +476,27 @@ class Pieces(unittest.TestCase):
         race = {"kind": "read-after-write", "earlier": use(1), "later": use(2)}
         leak = {"kind": "leak"}
         for seen, said in [
-                ([("a", []), ("b", [leak]), ("c", None)],
+                ([("a", None, []), ("b", None, [leak])],
                  ("passed", "tests: no findings in 2 programs")),
-                ([("a", [race]), ("b", [])],
+                ([("a", None, [race]), ("b", None, [])],
                  ("FAILED", "a: read-after-write: a.py:1 and a.py:2")),
-                ([("c", None)], ("FAILED", "tests: the layer wrote no file"))]:
+                ([("a", None, []), ("c", None, None)],
+                 ("FAILED", "c: the layer wrote no file")),
+                ([("a", "ended by signal 9", [])], ("FAILED", "a: ended by signal 9")),
+                ([], ("FAILED", "tests: no program ran"))]:
             self.check.rows.clear()
             validate.judge(self.check, "tests", seen)
             self.assertEqual(
                 [(row.outcome, row.detail) for row in self.check.rows], [said])
+
+    def test_half_a_line_of_findings_is_a_failure(self):
+        findings = self.check.file("findings.json")
+        self.assertIsNone(validate.read(findings))
+        findings.write_text('{"record": "begin"}\n{"kind": "read-af', encoding="utf-8")
+        validate.judge(self.check, "tests", [("a", None, validate.read(findings))])
+        row, = self.check.rows
+        self.assertEqual((row.outcome, row.detail),
+                         ("FAILED", 'a: a line that is no JSON: {"kind": "read-af'))
 
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)
