@@ -489,6 +489,14 @@ class Pieces(unittest.TestCase):
             self.assertEqual(
                 [(row.outcome, row.detail) for row in self.check.rows], [said])
 
+    def test_tests_that_are_all_skipped_need_no_findings(self):
+        for code, last, nothing in [
+                (0, "24 skipped in 0.21s", True), (5, "no tests ran in 0.1s", True),
+                (0, "1 passed, 24 skipped in 0.21s", False), (0, "", False),
+                (-9, "24 skipped in 0.21s", False)]:
+            command = runner.Command("a", [], code, f"...\n{last}\n", 1)
+            self.assertEqual(validate.ran_nothing(command), nothing, last)
+
     def test_half_a_line_of_findings_is_a_failure(self):
         findings = self.check.file("findings.json")
         self.assertIsNone(validate.read(findings))
