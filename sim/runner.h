@@ -38,8 +38,8 @@ bool HasKey(const std::string& config, std::string_view key);
 absl::Status CheckMode(const std::string& config, const char* option);
 
 // Calls the body, in "the run with `name`".  An exception is an error; the end
-// of the thread, by pthread_exit or a cancellation, goes on.  That and an end of
-// the process are named on stderr.
+// of the thread, by pthread_exit or a cancellation, goes on.  That end and one
+// of the process are named on stderr.
 absl::Status CallBody(const Body& body, const std::string& name);
 
 // FAILED_PRECONDITION in a body, which cannot make runs itself.
