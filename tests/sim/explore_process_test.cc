@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,7 @@ TEST(ExploreProcess, ALimitThatEndsInAStoppedProcessBeginsAnew) {
     const sim::Result result = sim::Explore(options, [] {
       const pid_t body = getpid();
       const pid_t child = fork();
+      if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
       while (child == 0) {
         usleep(100'000);  // for five limits
         kill(body, SIGCONT);
