@@ -101,7 +101,7 @@ class Explorer {
       return absl::OkStatus();
     }
     SetFailed(std::move(run));
-    return shrinks ? Confirm() : absl::OkStatus();
+    return shrinks ? Confirm(options_.shrink_runs) : absl::OkStatus();
   }
 
   Result Take(absl::Status status) {
@@ -121,7 +121,7 @@ class Explorer {
     coverage_.Add(run);
     if (!run.status.ok()) {
       SetFailed(std::move(run));
-      DEVRT_RETURN_IF_ERROR(Confirm());
+      DEVRT_RETURN_IF_ERROR(Confirm(AtMost(options_.shrink_runs)));
       return false;
     }
     result_.passing = std::move(run);
@@ -146,6 +146,7 @@ class Explorer {
     result_.verdict = Verdict::kFailed;
     result_.status = run.status;
     result_.failing = std::move(run);
+    runner_.NoteFailure(result_.failing);
   }
 
   void SetUncertain(const std::string& difference) {
@@ -167,8 +168,8 @@ class Explorer {
     }
   }
 
-  // Repeats the failing run, and makes its schedule smaller.
-  absl::Status Confirm() {
+  // Repeats the failing run, and makes its schedule smaller in `most` runs.
+  absl::Status Confirm(uint64_t most) {
     if (result_.failing.token.empty()) {
       result_.note = "the run is too long for a token, so nothing repeats it";
       return absl::OkStatus();
@@ -177,10 +178,17 @@ class Explorer {
     DEVRT_ASSIGN_OR_RETURN(Run again, runner_.Replay(result_.failing.token));
     if (!IsRepeated(result_.failing, again)) return absl::OkStatus();
     result_.failing = std::move(again);
-    const uint64_t most = AtMost(options_.shrink_runs);
-    if (most == 0) return absl::OkStatus();
-    DEVRT_RETURN_IF_ERROR(ShrinkFailure(&runner_, most, &result_));
-    result_.status = result_.failing.status;
+    const uint64_t steps = result_.failing.trace.steps;
+    if (most != 0) {
+      DEVRT_RETURN_IF_ERROR(ShrinkFailure(&runner_, most, &result_));
+      result_.status = result_.failing.status;
+    }
+    if (most < options_.shrink_runs && result_.shrinking >= most) {
+      AddLine(
+          absl::StrCat("the schedule has ", internal::Counted(steps, "step"),
+                       ", so it was made smaller in ",
+                       internal::Counted(result_.shrinking, "run"), " only"));
+    }
     return SeekWitnesses();
   }
 
@@ -190,14 +198,18 @@ class Explorer {
     const std::vector<validate::Finding> found = result_.failing.findings;
     if (found.empty()) return absl::OkStatus();
     DEVRT_RETURN_IF_ERROR(EndRun());
-    const absl::StatusOr<Witness> witness =
-        Witness::Create(simulator_,
-                        [this] {
-                          absl::Status status = body_();
-                          const absl::Status ended = EndRun();
-                          return status.ok() ? ended : status;
-                        },
-                        {options_.config});
+    WitnessOptions options;
+    options.config = options_.config;
+    const auto runs = static_cast<uint64_t>(options.runs);
+    options.runs = static_cast<int>(std::max<uint64_t>(1, AtMost(runs)));
+    const absl::StatusOr<Witness> witness = Witness::Create(
+        simulator_,
+        [this] {
+          absl::Status status = runner_.CallInLimit();
+          const absl::Status ended = EndRun();
+          return status.ok() ? ended : status;
+        },
+        options);
     runner_.ForgetMachine();
     if (!witness.ok()) return AddToNote("no witness", witness.status());
     std::string token;
@@ -247,7 +259,7 @@ class Explorer {
   absl::Status FindPassing(Plan* plan) {
     if (result_.verdict != Verdict::kFailed) return absl::OkStatus();
     const Quiet quiet;
-    const uint64_t most = AtMost(kRunsForPassing);
+    const uint64_t most = std::max<uint64_t>(1, AtMost(kRunsForPassing));
     for (uint64_t i = 0; i < most; ++i) {
       if (!result_.passing.operations.empty()) return absl::OkStatus();
       const auto schedule = plan->Next();

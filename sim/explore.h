@@ -87,8 +87,8 @@ struct Options {
   // A finding of the validate layer fails the run.  A run is then sought in
   // which the race makes a wrong value (devrt/sim/witness.h).
   bool race = true;
-  // The most runs that make a failing schedule smaller; 0: none.  Of a schedule
-  // with many steps, as many runs as have 1,000,000 steps together.
+  // The most runs that make a failing schedule smaller; 0: none.  But for
+  // Shrink, at most so many runs that their steps add up to 1,000,000.
   uint64_t shrink_runs = 500;
   // The first of so many runs is made twice.  If the runs differ, the body
   // depends on what the simulator does not control.  0: none is repeated.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "devrt/sim/faults.h"
 
-#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -30,17 +29,6 @@ using Class = FaultClassOfSweep;
 bool IsInjected(const absl::Status& status) {
   return absl::StrContains(StatusText(status), kMark);
 }
-
-// One sweep at a time: they share the rules, the machine and a signal.
-std::atomic<bool> g_is_sweeping{false};
-
-class Sweeping {
- public:
-  Sweeping() = default;
-  Sweeping(const Sweeping&) = delete;
-  Sweeping& operator=(const Sweeping&) = delete;
-  ~Sweeping() { g_is_sweeping = false; }
-};
 
 class Sweeper {
  public:
@@ -150,7 +138,7 @@ class Sweeper {
       }
       DEVRT_ASSIGN_OR_RETURN(const std::vector<int64_t> before, table_->Live());
       DEVRT_RETURN_IF_ERROR(internal::WithPrefix(
-          "the body fails without a fault: ", CallBody(body_)));
+          "the body fails without a fault: ", CallBody(body_, "no fault")));
       DEVRT_ASSIGN_OR_RETURN(calls_, table_->Points());
       const size_t of_body = calls_.size();
       DEVRT_RETURN_IF_ERROR(
@@ -265,7 +253,7 @@ class Sweeper {
     }
     DEVRT_ASSIGN_OR_RETURN(const std::vector<int64_t> before, table_->Live());
     DEVRT_RETURN_IF_ERROR(table_->Set(c.is_of_calls() ? run.rule : ""));
-    run.status = CallBody(body_);
+    run.status = CallBody(body_, absl::StrCat("the fault ", run.rule));
     if (simulator_.has_value()) {
       const Quiet quiet;  // about what a token leaves to the operating system
       run.token = simulator_->Token().value_or("");
@@ -410,7 +398,8 @@ class Sweeper {
     const RunLimit::Part part(
         &limit_, Report(absl::StrCat("behind the fault ", run.rule)));
     DEVRT_RETURN_IF_ERROR(Prepare(""));
-    const absl::Status clean = CallBody(body_);
+    const absl::Status clean =
+        CallBody(body_, absl::StrCat("no fault, behind the fault ", run.rule));
     if (absl::IsCancelled(clean)) return clean;
     if (!clean.ok()) fail("next run", clean);
     return EndRun();
@@ -460,16 +449,15 @@ std::string SweepResult::text() const {
 }
 
 SweepResult FaultSweep(const SweepOptions& options, const Body& body) {
-  if (g_is_sweeping.exchange(true)) {
+  Turn turn;
+  absl::Status status = turn.Take("a fault sweep");
+  if (!status.ok()) {
     SweepResult refused;
-    refused.status = absl::FailedPreconditionError(
-        "a fault sweep runs already, whose body this call may be in: sweeps "
-        "are made one behind the other");
+    refused.status = std::move(status);
     return refused;
   }
-  const Sweeping sweeping;
   Sweeper sweeper(options, body);
-  absl::Status status = sweeper.Run();
+  status = sweeper.Run();
   return sweeper.Take(std::move(status));
 }
 

@@ -142,9 +142,9 @@ struct DEVRT_EXPORT SweepResult {
 // Sweeps `body`.  The status of the result is
 //   INVALID_ARGUMENT     an option is wrong, as a token that was made with
 //                        another rule or config
-//   FAILED_PRECONDITION  the layer is not loaded, or a sweep runs already, or a
-//                        run has left objects alive or has lost a device that
-//                        nothing can restart
+//   FAILED_PRECONDITION  the layer is not loaded, or a sweep or an exploration
+//                        runs already, or a run has left objects alive or has
+//                        lost a device that nothing can restart
 //   NOT_FOUND            no fault of the body has SweepOptions::rule
 // or an error of the body without a fault, or of around_run.
 DEVRT_EXPORT SweepResult FaultSweep(const SweepOptions& options,

@@ -16,9 +16,15 @@
 namespace devrt::sim {
 namespace {
 
-constexpr size_t kLongestReport = 2000;
+constexpr int64_t kSecond = 1'000'000'000;
+// A signal that comes later than this was not sent by a process that runs.
+constexpr int64_t kMostLate = kSecond / 50;
+constexpr size_t kLongestReport = 8000;
 char g_report[kLongestReport];
 std::atomic<size_t> g_size{0};  // 0: no run is limited
+timer_t g_timer{};
+int64_t g_limit = 0;                 // in ns
+std::atomic<int64_t> g_deadline{0};  // in ns of CLOCK_MONOTONIC
 
 struct sigaction g_before {};  // the handler of others
 
@@ -48,24 +54,44 @@ bool IsTraced() {
   return found != nullptr && found[sizeof kKey - 1] != '0';
 }
 
-void Expire(int signal, siginfo_t* info, void* context) {
-  if (info->si_code != SI_TIMER || info->si_value.sival_ptr != g_report) {
-    HandOn(signal, info, context);
-    return;
-  }
+int64_t Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+// Sends the signal once, `after` ns from now; 0: never.
+void Arm(timer_t timer, int64_t after) {
+  itimerspec spec{};
+  spec.it_value.tv_sec = after / kSecond;
+  spec.it_value.tv_nsec = after % kSecond;
+  timer_settime(timer, 0, &spec, nullptr);
+}
+
+void ArmAnew() {
+  g_deadline = Now() + g_limit;
+  Arm(g_timer, g_limit);
+}
+
+void ExpireRun() {
   const size_t size = g_size.load();
-  if (size == 0 || IsTraced()) return;
+  const int64_t late = Now() - g_deadline.load();
+  if (size == 0 || late < 0) return;  // of a run that has ended
+  // The process was stopped meanwhile, by a signal or by a debugger.
+  if (late > kMostLate || IsTraced()) return ArmAnew();
   const ssize_t written = write(STDERR_FILENO, g_report, size);
   static_cast<void>(written);
   std::abort();
 }
 
-itimerspec After(std::chrono::nanoseconds time) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  itimerspec spec{};
-  spec.it_value.tv_sec = time.count() / kSecond;
-  spec.it_value.tv_nsec = time.count() % kSecond;
-  return spec;
+void Expire(int signal, siginfo_t* info, void* context) {
+  if (info->si_code != SI_TIMER || info->si_value.sival_ptr != g_report) {
+    HandOn(signal, info, context);
+    return;
+  }
+  const int error = errno;
+  ExpireRun();
+  errno = error;
 }
 
 }  // namespace
@@ -91,7 +117,6 @@ absl::Status RunLimit::Open() {
 
 RunLimit::~RunLimit() {
   if (!is_open_) return;
-  End();
   timer_delete(timer_);
   sigaction(SIGALRM, &g_before, nullptr);
 }
@@ -99,15 +124,26 @@ RunLimit::~RunLimit() {
 void RunLimit::Begin(const std::string& report) {
   const size_t size = std::min(report.size(), kLongestReport);
   std::memcpy(g_report, report.data(), size);
+  g_timer = timer_;
+  g_limit = limit_.count();
   g_size = size;
-  const itimerspec spec = After(limit_);
-  timer_settime(timer_, 0, &spec, nullptr);
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  sigset_t before;
+  pthread_sigmask(SIG_UNBLOCK, &alarm, &before);
+  was_blocked_ = sigismember(&before, SIGALRM) == 1;
+  ArmAnew();
 }
 
 void RunLimit::End() {
-  const itimerspec never{};
-  timer_settime(timer_, 0, &never, nullptr);
+  Arm(timer_, 0);
   g_size = 0;
+  if (!was_blocked_) return;
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
 }
 
 }  // namespace devrt::sim

@@ -15,7 +15,7 @@ namespace devrt::sim {
 // Ends the process with a report on stderr if a run takes too long.  A thread
 // that hangs cannot be ended otherwise, and a timer needs no thread, which the
 // simulator would take for one that may still act.  Under a debugger there is
-// no limit.
+// no limit.  If the limit ends while the process is stopped, it begins anew.
 //
 // Takes the signal SIGALRM while the object is open.  Signals that are not of
 // its timer go to the handler from before.
@@ -31,7 +31,7 @@ class RunLimit {
   absl::Status Open();
 
   // A part of the work that is limited, which `report` describes.  One at a
-  // time.
+  // time.  The thread takes SIGALRM meanwhile, and ends the part itself.
   class Part {
    public:
     Part(RunLimit* limit, const std::string& report) : limit_(limit) {
@@ -52,6 +52,7 @@ class RunLimit {
   const std::chrono::nanoseconds limit_;
   bool is_open_ = false;
   timer_t timer_{};
+  bool was_blocked_ = false;  // SIGALRM, by the thread of the part
 };
 
 }  // namespace devrt::sim

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/runner.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cctype>
 #include <cstdio>
@@ -28,14 +30,15 @@ constexpr char kStepLimit[] = "step_limit=1000000";
 
 // ---- a body that ends the process or its thread ----
 
-// The run that is made now, for an end in the middle of it.
-std::atomic<const std::string*> g_run_now{nullptr};
+// The run that is made now, for an end in the middle of it.  The text stays
+// when the thread that set it ends.
+char g_run[2000];
+std::atomic<pid_t> g_process_of_run{0};  // 0: no body runs
 
 void NameTheRun(const char* what) {
-  const std::string* const run = g_run_now.load();
-  if (run == nullptr) return;
-  std::fprintf(stderr, "devrt: the body %s in the run with %s\n", what,
-               run->c_str());
+  // A child that the body forks ends on its own.
+  if (g_process_of_run.load() != getpid()) return;
+  std::fprintf(stderr, "devrt: the body %s in the run with %s\n", what, g_run);
 }
 
 void NameTheRunAtExit() { NameTheRun("called exit()"); }
@@ -43,16 +46,19 @@ void NameTheRunAtQuickExit() { NameTheRun("called quick_exit()"); }
 
 class RunNow {
  public:
-  explicit RunNow(const std::string* name) {
+  explicit RunNow(const std::string& name) {
     static const int registered = std::atexit(&NameTheRunAtExit) +
                                   std::at_quick_exit(&NameTheRunAtQuickExit);
     static_cast<void>(registered);
-    g_run_now = name;
+    std::snprintf(g_run, sizeof g_run, "%s", name.c_str());
+    g_process_of_run = getpid();
   }
   RunNow(const RunNow&) = delete;
   RunNow& operator=(const RunNow&) = delete;
-  ~RunNow() { g_run_now = nullptr; }
+  ~RunNow() { g_process_of_run = 0; }
 };
+
+std::atomic<const char*> g_holder_of_turn{nullptr};
 
 // ---- failures ----
 
@@ -148,17 +154,40 @@ std::string FailureKey(const absl::Status& status) {
                       WithoutNumbers(internal::ToStd(status.message())));
 }
 
+absl::Status CheckOutsideBody() {
+  if (g_process_of_run.load() == 0) return absl::OkStatus();
+  const char* const holder = g_holder_of_turn.load();
+  return absl::FailedPreconditionError(absl::StrCat(
+      holder != nullptr ? holder : "a witness",
+      " runs already: explore, sweep faults and seek witnesses outside of a "
+      "body, one after another"));
+}
+
+absl::Status Turn::Take(const char* holder) {
+  DEVRT_RETURN_IF_ERROR(CheckOutsideBody());
+  const char* other = nullptr;
+  if (!g_holder_of_turn.compare_exchange_strong(other, holder)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        other, " runs already: explore and sweep faults one after another"));
+  }
+  has_it_ = true;
+  return absl::OkStatus();
+}
+
+Turn::~Turn() {
+  if (has_it_) g_holder_of_turn = nullptr;
+}
+
 Runner::Runner(Simulator simulator, const Options* options, const Body* body)
     : simulator_(simulator), options_(*options), body_(*body) {}
 
-Runner::~Runner() { simulator_.KeepDecisions(false).IgnoreError(); }
+Runner::~Runner() {
+  // Without it the record is that of an exploration around this one.
+  if (keeps_decisions_) simulator_.KeepDecisions(false).IgnoreError();
+}
 
 absl::Status Runner::Open(bool limits) {
-  if (g_run_now.load() != nullptr) {
-    return absl::FailedPreconditionError(
-        "an exploration runs already: explore outside of a body, one after "
-        "another");
-  }
+  DEVRT_RETURN_IF_ERROR(turn_.Take("an exploration"));
   DEVRT_RETURN_IF_ERROR(CheckKeys(options_.config));
   if (options_.time_limit < std::chrono::nanoseconds(0)) {
     return absl::InvalidArgumentError(
@@ -230,17 +259,9 @@ absl::StatusOr<Run> Runner::Make(const std::string& name) {
   const bool has_detector = options_.race && validate::IsActive();
   Run run;
   {
-    const RunNow now(&name);
-    std::optional<RunLimit::Part> part;
-    if (limit_.has_value()) {
-      part.emplace(&*limit_,
-                   absl::StrCat("devrt: a run of the exploration takes longer "
-                                "than its time limit. The run is the one with ",
-                                name, "\n"));
-    }
     std::optional<validate::Scope> scope;
     if (has_detector) scope.emplace();
-    run.status = CallBody(body_);
+    run.status = CallBody([this] { return CallInLimit(); }, name);
     if (absl::IsCancelled(run.status)) return run.status;
     if (scope.has_value()) {
       run.findings = scope->Findings();
@@ -263,7 +284,26 @@ absl::StatusOr<Run> Runner::Make(const std::string& name) {
   return run;
 }
 
-absl::Status CallBody(const Body& body) {
+absl::Status Runner::CallInLimit() {
+  std::optional<RunLimit::Part> part;
+  if (limit_.has_value()) {
+    part.emplace(&*limit_,
+                 absl::StrCat("devrt: a run of the exploration takes longer "
+                              "than its time limit. The run is the one with ",
+                              g_run, "\n", found_));
+  }
+  return body_();
+}
+
+void Runner::NoteFailure(const Run& run) {
+  found_ = absl::StrCat(
+      "A run failed before that: the one with ",
+      run.token.empty() ? "no token" : absl::StrCat("the token ", run.token),
+      ": ", StatusText(run.status), "\n");
+}
+
+absl::Status CallBody(const Body& body, const std::string& name) {
+  const RunNow now(name);
   try {
     return body();
   } catch (const std::exception& error) {

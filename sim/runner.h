@@ -37,9 +37,29 @@ bool HasKey(const std::string& config, std::string_view key);
 // INVALID_ARGUMENT if the settings, which are `option`, have mode=threaded.
 absl::Status CheckMode(const std::string& config, const char* option);
 
-// Calls the body.  An exception is an error; the end of the thread, by
-// pthread_exit or a cancellation, goes on.
-absl::Status CallBody(const Body& body);
+// Calls the body, in "the run with `name`".  An exception is an error; the end
+// of the thread, by pthread_exit or a cancellation, goes on.  That end and one
+// of the process are named on stderr.
+absl::Status CallBody(const Body& body, const std::string& name);
+
+// FAILED_PRECONDITION in a body, which cannot make runs itself.
+absl::Status CheckOutsideBody();
+
+// The right to make runs, which one exploration or fault sweep has at a time:
+// they share the machine and a signal.
+class Turn {
+ public:
+  Turn() = default;
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn();
+  // FAILED_PRECONDITION in a body, or if another one has the turn.  `holder` is
+  // "an exploration", for the error of others.
+  absl::Status Take(const char* holder);
+
+ private:
+  bool has_it_ = false;
+};
 
 // Makes runs of one body, each from a machine that was reset.
 //
@@ -61,6 +81,10 @@ class Runner {
   absl::StatusOr<Run> Start(std::string_view strategy, uint64_t seed);
   // Makes the run of a token.
   absl::StatusOr<Run> Replay(std::string_view token);
+  // Calls the body within the time limit, in the run that CallBody names.
+  absl::Status CallInLimit();
+  // The report of a later run that takes too long tells of the failure, too.
+  void NoteFailure(const Run& run);
   // Someone else has reset the machine.
   void ForgetMachine() { is_reset_ = false; }
   // The token of a run without decisions, for Enumerate.
@@ -75,7 +99,9 @@ class Runner {
   const Simulator simulator_;
   const Options& options_;
   const Body& body_;
+  Turn turn_;
   std::optional<RunLimit> limit_;
+  std::string found_;      // a line about the failure that was found
   std::string config_;     // what every run has
   bool is_reset_ = false;  // the machine has config_
   bool keeps_decisions_ = false;

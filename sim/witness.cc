@@ -39,7 +39,7 @@ bool Witness::Differ(const Run& a, const Run& b) {
 absl::StatusOr<Witness::Run> Witness::RunBody(const std::string& config) const {
   DEVRT_RETURN_IF_ERROR(sim_.Reset(config));
   Run run;
-  run.status = CallBody(body_);
+  run.status = CallBody(body_, config);
   // Work in flight would be in the outcome of one schedule and not of another.
   // A fault that a wait meets is in the outcome.
   for (const Device device : sim_.backend().devices()) {
@@ -51,6 +51,7 @@ absl::StatusOr<Witness::Run> Witness::RunBody(const std::string& config) const {
 
 absl::StatusOr<Witness> Witness::Create(const Simulator& sim, Body body,
                                         WitnessOptions options) {
+  DEVRT_RETURN_IF_ERROR(CheckOutsideBody());
   if (options.runs < 1) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "WitnessOptions::runs is %d; expected at least 1", options.runs));
@@ -75,6 +76,7 @@ absl::StatusOr<Witness> Witness::Create(const Simulator& sim, Body body,
 
 absl::StatusOr<WitnessResult> Witness::Try(
     const validate::Finding& finding) const {
+  DEVRT_RETURN_IF_ERROR(CheckOutsideBody());
   if (finding.hold.empty() || finding.until.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         finding.id, " has no witness: the simulator does not run its ",

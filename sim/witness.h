@@ -77,7 +77,8 @@ class Witness {
   // Runs the body twice, each operation as soon as it is submitted.
   //   FAILED_PRECONDITION  the validate layer is not enabled; the two runs
   //                        differ, because the body depends on time, chance or
-  //                        threads; or streams, events or memory are alive
+  //                        threads; or streams, events or memory are alive; or
+  //                        the call is in a body
   //   INVALID_ARGUMENT     a mistake in `options`
   DEVRT_EXPORT static absl::StatusOr<Witness> Create(
       const Simulator& sim, Body body, WitnessOptions options = {});
@@ -91,7 +92,8 @@ class Witness {
   //   INVALID_ARGUMENT     the simulator has no name for one of the operations:
   //                        the finding is of another backend, or one of its
   //                        operations is not the simulator's
-  //   FAILED_PRECONDITION  streams, events or memory are alive
+  //   FAILED_PRECONDITION  streams, events or memory are alive, or the call is
+  //                        in a body
   DEVRT_EXPORT absl::StatusOr<WitnessResult> Try(
       const validate::Finding& finding) const;
 

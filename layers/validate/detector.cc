@@ -313,11 +313,17 @@ void Detector::Report(FindingKind kind, const BlockInfo& block,
   finding.earlier_is_work = order_.IsStream(conflict.earlier.epoch.actor);
   finding.later = later;
   finding.later_mode = later_mode;
-  finding.explanation = history_.Explain(conflict.earlier, later, clock);
+  const auto key = KeyOf(finding);
+  const bool is_new = made_.count(key) == 0;
+  if (is_new) {
+    finding.explanation = history_.Explain(conflict.earlier, later, clock);
+  }
   if (!flags_.empty() &&
       held_.Hold(finding, clock, NotedClock(conflict.earlier))) {
     return;
   }
+  // Before the sink, which may call Forget.
+  if (is_new) made_.insert(key);
   sink_(finding);
 }
 

@@ -21,6 +21,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -64,6 +65,7 @@ struct Call {
 
 class Detector {
  public:
+  // Only the first finding of a kind at two places has an explanation.
   using Sink = std::function<void(const Finding&)>;
 
   explicit Detector(Sink sink) : sink_(std::move(sink)), held_(&flags_) {}
@@ -76,6 +78,9 @@ class Detector {
     memory_.ForEachOperation(visit);
     held_.ForEachOperation(visit);
   }
+  // The sink drops this finding.  So one of the same kind and places is
+  // explained when it comes.
+  void Forget(const Finding& finding) { made_.erase(KeyOf(finding)); }
   Order& order() { return order_; }
   MemoryMap& memory() { return memory_; }
 
@@ -232,6 +237,15 @@ class Detector {
   size_t most_clocks_ =
       1 << 12;  // with more, those that are over are forgotten
   std::set<std::pair<uint32_t, uint32_t>> peers_;
+  // The findings that the sink has, by what they have in common when they come
+  // again: the search for an explanation looks at all events.
+  using Key = std::tuple<FindingKind, uint32_t, uint32_t, uint32_t, uint32_t>;
+  static Key KeyOf(const Finding& finding) {
+    const Operation& earlier = finding.earlier;
+    const Operation& later = finding.later;
+    return {finding.kind, earlier.name, earlier.site, later.name, later.site};
+  }
+  std::set<Key> made_;
   uint64_t operations_ = 0;
   std::vector<Conflict> conflicts_;  // kept, for its memory
 };

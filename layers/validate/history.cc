@@ -53,19 +53,22 @@ Explanation History::Explain(const Operation& earlier, const Operation& later,
 
 void History::AddUnused(const Operation& earlier,
                         std::vector<NearMiss>* misses) const {
+  // There may be many events: only the first records are kept.
   std::vector<EventUse> records;
+  const size_t most = kNearMisses - std::min(kNearMisses, misses->size());
+  const auto is_before = [](const EventUse& a, const EventUse& b) {
+    return a.at.number < b.at.number;
+  };
   for (const auto& [event, of_event] : events_.entries()) {
     const Operation& last = of_event.last;
-    if (!Covers(last.epoch, earlier)) continue;
-    records.push_back({event, last.epoch.actor, false, last, last.epoch});
+    if (!Covers(last.epoch, earlier) || HasMiss(*misses, event)) continue;
+    const EventUse record = {event, last.epoch.actor, false, last, last.epoch};
+    records.insert(
+        std::upper_bound(records.begin(), records.end(), record, is_before),
+        record);
+    if (records.size() > most) records.pop_back();
   }
-  std::sort(records.begin(), records.end(),
-            [](const EventUse& a, const EventUse& b) {
-              return a.at.number < b.at.number;
-            });
   for (const EventUse& record : records) {
-    if (misses->size() >= kNearMisses) return;
-    if (HasMiss(*misses, record.event)) continue;
     misses->push_back({NearMissKind::kNotWaitedFor, record, std::nullopt});
   }
 }

@@ -87,7 +87,7 @@ class History {
   // Their places, which hold old values.  The caller sets all members.
   Operation* AddOperation(Actor actor) { return Of(actor).operations.Push(); }
   EventUse* AddWait(Actor stream) { return Of(stream).waits.Push(); }
-  // The last two records of an event, which covers its stream up to the last.
+  // The last two records of an event.  The last covers its stream up to itself.
   // They keep their address until RemoveEvent.
   struct Records {
     Operation last;  // number 0: there is none
@@ -129,7 +129,7 @@ class History {
   const Actors* Find(Actor actor) const {
     return actor < actors_.size() ? actors_[actor].get() : nullptr;
   }
-  // Adds the records that cover the operation, the first of them first.
+  // Adds the first records that cover the operation, in their order.
   void AddUnused(const Operation& earlier, std::vector<NearMiss>* misses) const;
   std::optional<Operation> RecordOf(const EventUse& wait) const;
   NearMissKind WhyNot(const EventUse& wait, const Operation& earlier) const;

@@ -14,9 +14,9 @@
 // So many clocks of many actors need little memory if they learn from each
 // other.
 //
-// Threads: all objects of the process are used, and end, by one thread at a
-// time: the counts of uses and the memory that is kept for new parts have no
-// lock.  The caller has the lock of the Validator.
+// Threads: one thread at a time uses or ends any of them: the counts of uses
+// and the memory that is kept for new parts have no lock.  The caller has the
+// lock of the Validator.
 
 #ifndef DEVRT_LAYERS_VALIDATE_SHARED_TIMES_H_
 #define DEVRT_LAYERS_VALIDATE_SHARED_TIMES_H_

@@ -25,6 +25,7 @@ bool Validator::MayBeOrdered(const Finding& finding) const {
 
 void Validator::Found(const Finding& finding) {
   if (MayBeOrdered(finding)) {
+    detector_.Forget(finding);
     return findings_->LeaveOut(
         "the program has adopted a stream, and the other library may have "
         "ordered them (DEVRT_RACE_FOREIGN)");

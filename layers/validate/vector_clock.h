@@ -15,8 +15,7 @@
 // compares no times if one clock knows an action that tells of all the other
 // one knows.
 //
-// Threads: all clocks of the process are used, and end, by one thread at a time
-// (shared_times.h).
+// Threads: one thread at a time uses or ends any of them (shared_times.h).
 
 #ifndef DEVRT_LAYERS_VALIDATE_VECTOR_CLOCK_H_
 #define DEVRT_LAYERS_VALIDATE_VECTOR_CLOCK_H_

@@ -353,6 +353,7 @@ def _explore(
     seed: int,
     strategies: List[str],
     check_every: int,
+    seconds: float,
     token: str,
     before: Callable[[], None],
     body: Callable[[], Optional[Tuple[str, str]]],

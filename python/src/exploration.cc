@@ -76,10 +76,16 @@ class Calls {
   std::exception_ptr raised_;
 };
 
+std::chrono::nanoseconds ToTime(double seconds) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
 Result Explore(const std::string& what, const std::string& config,
                uint64_t runs, uint64_t seed,
                const std::vector<std::string>& strategies, uint64_t check_every,
-               const std::string& token, nb::object before, nb::object body) {
+               double seconds, const std::string& token, nb::object before,
+               nb::object body) {
   Calls calls(before, body);
   sim::Options options;
   options.config = config;
@@ -87,8 +93,7 @@ Result Explore(const std::string& what, const std::string& config,
   options.seed = seed;
   options.strategies = strategies;
   options.check_every = check_every;
-  // Ctrl-C ends a run, and Python's debugger may stop one for long.
-  options.time_limit = std::chrono::nanoseconds(0);
+  options.time_limit = ToTime(seconds);
   options.before_run = [&calls] { return calls.Before(); };
   const sim::Body run = [&calls] { return calls.Body(); };
   const WithLines lines;
@@ -114,8 +119,7 @@ sim::SweepResult SweepFaults(const std::string& config,
   options.config = config;
   options.classes = classes;
   options.most_points = most_points;
-  options.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(seconds));
+  options.time_limit = ToTime(seconds);
   options.around_run = [&calls] { return calls.Before(); };
   const sim::Body run = [&calls] { return calls.Body(); };
   const WithLines lines;
@@ -244,8 +248,8 @@ void BindExploration(nb::module_& module) {
       nb::arg("rules"), nb::arg("backend"));
   module.def("_explore", &Explore, nb::arg("what"), nb::arg("config"),
              nb::arg("runs"), nb::arg("seed"), nb::arg("strategies"),
-             nb::arg("check_every"), nb::arg("token"), nb::arg("before"),
-             nb::arg("body"));
+             nb::arg("check_every"), nb::arg("seconds"), nb::arg("token"),
+             nb::arg("before"), nb::arg("body"));
 }
 
 }  // namespace devrt::python

@@ -159,11 +159,15 @@ def layers(check, options):
         return
     ring.unlink()  # a large file
 
+    watched = measured(check, options, "layers_bench",
+                       {"DEVRT_LAYERS": "validate", "DEVRT_RACE": "report",
+                        "DEVRT_LOG": "off"})
+
     def time(found, name):
         return rows.nanoseconds(found[name], "cpu_time")
 
-    def more(name):
-        return time(traced, name) - time(plain, name)
+    def more(name, layered=traced):
+        return time(layered, name) - time(plain, name)
 
     none, one, four = (time(plain, f"PassThroughLayers<{count}>")
                        for count in [0, 1, 4])
@@ -175,7 +179,10 @@ def layers(check, options):
             ("a call, each further layer", (four - one) / 3, 0.7),
             ("a call, the trace layer", more("ChosenLayers"), 60),
             ("an operation, the trace layer", more("ChosenLayersOperation/512"),
-             None)]])
+             None),
+            *((f"a step on {streams} streams, the layer validate",
+               more(f"ChosenLayersStep/{streams}", watched), bar)
+              for streams, bar in [(16, 200), (64, 400)])]])
 
 
 PARTS = {

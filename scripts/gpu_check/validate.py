@@ -29,6 +29,7 @@ BENCHMARK, STEP = "bench/cuda_bench", "DevrtTrainingStep/real_time"
 TOPIC, MOST = "The race detector on cuda", 1.1  # times the calls without it
 TOOLS = ["memcheck", "racecheck"]
 ROUNDS = 5
+NO_TESTS = 5  # pytest's exit code if it finds no test to run
 # Tests of the package, and folders of them, that make races on purpose.
 WITH_RACES = ["docs", "test_exploration.py", "test_host_order.py",
               "test_testing_afresh.py", "test_validate.py"]
@@ -74,7 +75,17 @@ def read(findings):
         lines = findings.read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    return [entry for entry in map(json.loads, lines) if "kind" in entry]
+    return [entry for entry in map(entry_of, lines) if "kind" in entry]
+
+
+def entry_of(line):
+    """Returns what a line of findings has.  A process that ends while it writes leaves
+    half a line.
+    """
+    try:
+        return json.loads(line)
+    except ValueError:
+        return {"kind": f"a line that is no JSON: {line[:100]}"}
 
 
 def correct(check, program, words):
@@ -105,7 +116,8 @@ def costs(check, options):
     for _ in range(1 if simulated else ROUNDS):  # in turn: the machine's pace may change
         plain.append(launch(check, options, program))
         layered.append(launch(check, options, program,
-                              {"DEVRT_LAYERS": "validate", "DEVRT_LOG": "off"}))
+                              {"DEVRT_LAYERS": "validate", "DEVRT_RACE": "report",
+                               "DEVRT_LOG": "off"}))
     tool = None if simulated else sanitizer()
     under = {name: [launch(check, options, program, tool=[tool, "--tool", name])]
              for name in TOOLS} if tool else {}
@@ -160,30 +172,52 @@ def python_tests(check, options):
     for file in python.test_files(check, options):
         if file.parent.name in WITH_RACES or file.name in WITH_RACES:
             continue
-        findings = check.file(f"{file.stem}.findings.json")
-        python.run_tests(check, options, where, file, layer(findings))
-        seen.append((file.name, read(findings)))
+        # Two folders may have a file of one name.
+        name = str(file.relative_to(python.ROOT / "tests/python"))
+        findings = check.file(f"{name.replace('/', '.')}.findings.json")
+        command = python.run_tests(check, options, where, file, layer(findings))
+        found = read(findings)
+        if found is None and ran_nothing(command):
+            continue
+        wrong = None if command.code in (0, 1, NO_TESTS) else command.ending
+        seen.append((name, wrong, found))
     judge(check, "tests of the package", seen)
     findings = check.file("interop.findings.json")
-    python.run_matrix(check, options, where, layer(findings), ["--no-controls"])
-    judge(check, "interop matrix", [("matrix.py", read(findings))])
+    command, result = python.run_matrix(check, options, where, layer(findings),
+                                        ["--no-controls"])
+    wrong = f"no result: {command.ending}" if result is None else None
+    judge(check, "interop matrix", [("matrix.py", wrong, read(findings))])
+
+
+def ran_nothing(command):
+    """Returns true if pytest found no test, or skipped all."""
+    *_, last = command.output.strip().splitlines() or [""]
+    return command.code == NO_TESTS or (
+        command.code == 0 and set(python.counts_of(last)) == {"skipped"})
 
 
 def judge(check, what, seen):
-    """Adds a row for each race; `seen` has pairs of a program and its findings, or None
-    for a program that never opened a backend.
+    """Adds a row for each race, and for each program that was not watched to its end.
+
+    `seen` has triples: a program, what went wrong with its run or None, and its findings
+    or None if the layer wrote no file.
     """
-    ran = [(name, found) for name, found in seen if found is not None]
-    races = [(name, entry) for name, found in ran for entry in found
-             if entry["kind"] not in NO_RACES]
-    for name, entry in races:
-        check.add(check.part, FAILED, f"{name}: {place(entry)}")
-    if not ran:
-        check.add(check.part, FAILED, f"{what}: the layer wrote no file")
-    elif not races:
-        check.add(check.part, PASSED, f"{what}: no findings in {len(ran)} programs")
+    failures = [] if seen else [f"{what}: no program ran"]
+    for name, wrong, found in seen:
+        if wrong is None and found is None:
+            wrong = "the layer wrote no file"
+        if wrong is not None:
+            failures.append(f"{name}: {wrong}")
+        failures += [f"{name}: {place(entry)}" for entry in found or []
+                     if entry["kind"] not in NO_RACES]
+    for text in failures:
+        check.add(check.part, FAILED, text)
+    if not failures:
+        check.add(check.part, PASSED, f"{what}: no findings in {len(seen)} programs")
 
 
 def place(finding):
+    if "earlier" not in finding:
+        return finding["kind"]
     earlier, later = finding["earlier"]["site"], finding["later"]["site"]
     return f"{finding['kind']}: {earlier} and {later}"

@@ -17,8 +17,7 @@ DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # a folder
 
 sys.path.insert(0, str(SCRIPTS))
 from gpu_check import (arrays, collectives, driver_costs, hip,  # noqa: E402
-                       machine, memory, mtia, parts, python, result, rows, runner,
-                       validate)
+                       machine, memory, mtia, parts, python, result, rows, runner)
 
 # Meson puts the fake driver into that path.
 INHERITED = {name: value for name, value in os.environ.items()
@@ -458,33 +457,6 @@ class Pieces(unittest.TestCase):
         slow, = collectives.rows_beside_torch(ours, judged=True)
         self.assertEqual((slow["ratio"], slow["bars"]),
                          (0.556, {"0.6 of PyTorch's": True}))
-
-    def test_costs_of_the_race_detector(self):
-        made = validate.bench_row_of([1000, 900, 1100], [1060, 1150, 1040],
-                                     {"memcheck": [5000]}, judged=True)
-        self.assertEqual(
-            (made["devrt"], made["peers"], made["bars"]),
-            (1060, {"without": 1000, "memcheck": 5000}, {"1.1 of without": True}))
-        made = validate.bench_row_of([1000], [1101], {}, judged=True)
-        self.assertEqual(made["bars"], {"1.1 of without": False})
-        made = validate.bench_row_of([1000], [1101], {}, judged=False)
-        self.assertNotIn("bars", made)
-
-    def test_races_in_correct_programs_are_failures(self):
-        def use(line):
-            return {"site": f"a.py:{line}"}
-        race = {"kind": "read-after-write", "earlier": use(1), "later": use(2)}
-        leak = {"kind": "leak"}
-        for seen, said in [
-                ([("a", []), ("b", [leak]), ("c", None)],
-                 ("passed", "tests: no findings in 2 programs")),
-                ([("a", [race]), ("b", [])],
-                 ("FAILED", "a: read-after-write: a.py:1 and a.py:2")),
-                ([("c", None)], ("FAILED", "tests: the layer wrote no file"))]:
-            self.check.rows.clear()
-            validate.judge(self.check, "tests", seen)
-            self.assertEqual(
-                [(row.outcome, row.detail) for row in self.check.rows], [said])
 
     def sanitize(self, output, code=0):
         command = runner.Command("soak", [], code, output, 1)

@@ -338,6 +338,43 @@ TEST(ValidateExplanation, AnEventThatNobodyWaitsForIsANearMiss) {
             NearMissKind::kNotWaitedFor);
 }
 
+TEST(ValidateExplanation, OfManyUnusedEventsTheFirstAreNearMisses) {
+  Watched w;
+  w.Allocate();
+  w.Record(w.a, 99);  // before the write
+  w.Write(w.a);
+  for (uint64_t event = 20; event > 0; --event) w.Record(w.a, event);
+  w.Read(w.b);
+  ASSERT_THAT(w.findings, SizeIs(1));
+  std::vector<uint64_t> events;
+  for (const NearMiss& miss : w.findings[0].explanation.near_misses) {
+    EXPECT_EQ(miss.kind, NearMissKind::kNotWaitedFor);
+    events.push_back(miss.use.event);
+  }
+  EXPECT_THAT(events, ElementsAre(20, 19, 18));
+}
+
+TEST(ValidateExplanation, AFindingThatComesAgainHasNone) {
+  Watched w;
+  const auto race = [&] {
+    w.calls = 10;  // the places are those of the call before
+    w.Write(w.a);
+    w.Record(w.a, 1);
+    w.Read(w.b);
+    return w.findings.back().explanation.near_misses.size();
+  };
+  w.Allocate();
+  EXPECT_EQ(race(), 1u);
+  w.Sync(w.b);
+  w.Sync(w.a);
+  EXPECT_EQ(race(), 0u);
+  EXPECT_THAT(w.findings, SizeIs(2));
+  w.detector.Forget(w.findings.back());
+  w.Sync(w.b);
+  w.Sync(w.a);
+  EXPECT_EQ(race(), 1u);
+}
+
 TEST(ValidateExplanation, AWaitForAnEventThatWasNeverRecordedIsANearMiss) {
   Watched w;
   w.Allocate();

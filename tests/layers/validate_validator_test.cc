@@ -4,7 +4,10 @@
 // simulator does not have, and its lock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -167,15 +170,37 @@ void InThreads(Function function) {
 
 TEST(ValidateLock, OneThreadAtATimeHoldsIt) {
   constexpr int kTimes = 20'000;
-  FindingsMutex mutex({});
+  std::atomic<int> texts{0};
+  FindingsMutex mutex([&](const std::string& /*text*/) { ++texts; });
   int held = 0;
   InThreads([&](int /*thread*/) {
     for (int i = 0; i < kTimes; ++i) {
       const std::lock_guard<FindingsMutex> lock(mutex);
       ++held;
+      if (i % 10 == 0) mutex.LogLater("a text");
     }
   });
   EXPECT_EQ(held, 4 * kTimes);
+  EXPECT_EQ(texts, 4 * kTimes / 10);
+}
+
+TEST(ValidateLock, AWaitEndsNoCancelledThread) {
+  FindingsMutex mutex({});
+  std::atomic<bool> begins{false};
+  bool had_it = false;
+  mutex.lock();
+  std::thread thread([&] {
+    pthread_cancel(pthread_self());
+    begins = true;
+    const std::lock_guard<FindingsMutex> lock(mutex);
+    had_it = true;
+  });
+  while (!begins) std::this_thread::yield();
+  // Longer than the thread spins.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  mutex.unlock();
+  thread.join();
+  EXPECT_TRUE(had_it);
 }
 
 TEST(ValidateLock, ATryFailsWhileItIsHeld) {

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """explore, enumerate and shrink of devrt.testing.Machine."""
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
 import devrt
@@ -52,6 +56,21 @@ def test_a_failure_raises_what_the_body_raises_in_the_smallest_schedule(sim):
     with pytest.raises(AssertionError, match="it is"):
         again.explore(body)
     again.end()
+
+
+def test_a_body_that_never_ends_ends_at_its_time_limit(sim):
+    program = (
+        "import threading\n"
+        "from devrt import testing\n"
+        "testing.Machine(seed=1).explore(threading.Event().wait, time_limit=0.1)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True
+    )
+    assert result.returncode == -signal.SIGABRT
+    assert "takes longer than its time limit" in result.stderr
+    with pytest.raises(ValueError, match="time_limit is -1"):
+        sim.explore(lambda: None, time_limit=-1)
 
 
 @pytest.mark.sim(seed=1, strategies="random")

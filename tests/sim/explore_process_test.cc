@@ -2,7 +2,10 @@
 //
 // Explore of devrt/sim/explore.h: what a process can do only once.
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +14,7 @@
 #include <thread>
 
 #include "devrt/sim/explore.h"
+#include "devrt/sim/witness.h"
 #include "tests/sim/bodies.h"
 #include "tests/support/subprocess.h"
 
@@ -18,6 +22,7 @@ namespace devrt::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Verdict = sim::Result::Verdict;
 
 sim::Options Seeded() {
@@ -59,6 +64,104 @@ TEST(ExploreProcess, ABodyThatNeverEndsIsNamed) {
                         "with strategy=alap,seed=1"));
 }
 
+TEST(ExploreProcess, TheEndOfAForkedChildIsNoneOfTheBody) {
+  const ProcessResult result = RunInChild([] {
+    sim::Explore(Seeded(), [] {
+      const pid_t child = fork();
+      if (child == 0) std::exit(0);
+      waitpid(child, nullptr, 0);
+    });
+  });
+  EXPECT_THAT(result.output, Not(HasSubstr("called exit()")));
+}
+
+TEST(ExploreProcess, ALimitEndsARunOfAThreadThatBlocksItsSignal) {
+  const ProcessResult result = RunInChild([] {
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
+    sim::Options options = Seeded();
+    options.time_limit = std::chrono::milliseconds(20);
+    options.runs = 1;
+    sim::Explore(options, [] {});
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, nullptr, &now);
+    EXPECT_EQ(sigismember(&now, SIGALRM), 1);
+    sim::Explore(options, [] { pause(); });
+  });
+  EXPECT_EQ(result.signal, SIGABRT);
+  EXPECT_THAT(result.output, HasSubstr("takes longer than its time limit"));
+}
+
+TEST(ExploreProcess, ALimitThatEndsInAStoppedProcessBeginsAnew) {
+  InChild([] {
+    sim::Options options = Seeded();
+    options.time_limit = std::chrono::milliseconds(20);
+    options.runs = 1;
+    const sim::Result result = sim::Explore(options, [] {
+      const pid_t body = getpid();
+      const pid_t child = fork();
+      if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (child == 0) {
+        usleep(100'000);  // for five limits
+        kill(body, SIGCONT);
+      }
+      raise(SIGSTOP);
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    });
+    EXPECT_TRUE(result.ok()) << result.text();
+  });
+}
+
+TEST(ExploreProcess, AWitnessInABodyIsRefused) {
+  InChild([] {
+    const sim::Result result = sim::Explore(Seeded(), [] {
+      return sim::Witness::Create(Must(Simulator::Get()),
+                                  [] { return absl::OkStatus(); })
+          .status();
+    });
+    EXPECT_STATUS(result.status, kFailedPrecondition,
+                  "an exploration runs already");
+  });
+}
+
+// Two updates of one value, which nothing orders.
+void Race() {
+  const Scene scene;
+  scene.Update(0, 1, 0, "first");
+  scene.Update(1, 1, 0, "second");
+  scene.Value();  // which is right in every schedule
+}
+
+bool IsRunOfWitness() {
+  return Must(Must(Simulator::Get()).Config()).find("outcome=on") !=
+         std::string::npos;
+}
+
+TEST(ExploreProcess, ARunOfAWitnessHasANameAndALimit) {
+  const auto explore = [](void (*end)()) {
+    setenv("DEVRT_LOG", "off", 1);
+    Must(validate::Enable());
+    sim::Options options = Seeded();
+    options.time_limit = std::chrono::seconds(1);
+    sim::Explore(options, [end] {
+      Race();
+      if (IsRunOfWitness()) end();
+    });
+  };
+  const ProcessResult hangs = RunInChild([&] { explore([] { pause(); }); });
+  EXPECT_EQ(hangs.signal, SIGABRT);
+  EXPECT_THAT(hangs.output,
+              HasSubstr("The run is the one with strategy=asap,outcome=on"));
+  EXPECT_THAT(hangs.output,
+              HasSubstr("A run failed before that: the one with the token "));
+  const ProcessResult exits = RunInChild([&] { explore([] { exit(0); }); });
+  EXPECT_THAT(exits.output, HasSubstr("the body called exit() in the run with "
+                                      "strategy=asap,outcome=on"));
+}
+
 TEST(ExploreProcess, AnExplorationInABodyIsRefused) {
   InChild([] {
     const sim::Result result = sim::Explore(
@@ -68,11 +171,33 @@ TEST(ExploreProcess, AnExplorationInABodyIsRefused) {
   });
 }
 
+TEST(ExploreProcess, ARefusedExplorationLeavesTheOneAroundItAsItIs) {
+  InChild([] {
+    const auto explore = [] {
+      static_cast<void>(sim::Explore(Seeded(), [] {}));
+    };
+    const sim::Result all = sim::Enumerate(Seeded(), [&] {
+      explore();
+      return TwoUpdates(true);
+    });
+    EXPECT_TRUE(all.ok()) << all.text();
+    EXPECT_TRUE(all.exhaustive);
+    EXPECT_GT(all.schedules, 1u);
+    const sim::Result failed = sim::Explore(Seeded(), [&] {
+      explore();
+      return TwoUpdates(false);
+    });
+    EXPECT_EQ(failed.verdict, Verdict::kFailed);
+    EXPECT_FALSE(failed.failing.decisions.empty());
+  });
+}
+
 TEST(ExploreProcess, AScheduleOfManyStepsIsMadeSmallerInFewRuns) {
   InChild([] {
     setenv("DEVRT_LOG", "off", 1);
     sim::Options options = Seeded();
     options.config = "step_limit=50000";
+    options.strategies = {"random"};
     const sim::Result result = sim::Explore(options, []() -> absl::Status {
       const Scene scene;
       for (;;) {
@@ -85,6 +210,7 @@ TEST(ExploreProcess, AScheduleOfManyStepsIsMadeSmallerInFewRuns) {
     EXPECT_STATUS(result.status, kFailedPrecondition,
                   "the step limit was reached");
     EXPECT_LE(result.shrinking, 25u);
+    EXPECT_THAT(result.note, HasSubstr(" steps, so it was made smaller in "));
   });
 }
 
@@ -120,19 +246,16 @@ TEST(ExploreProcess, FindingsOfTheDetectorFailTheRun) {
   InChild([] {
     setenv("DEVRT_LOG", "off", 1);
     EXPECT_OK(validate::Enable());
-    const auto body = [] {
-      const Scene scene;
-      scene.Update(0, 1, 0, "first");
-      scene.Update(1, 1, 0, "second");
-      scene.Value();  // which is right in every schedule
-    };
-    const sim::Result result = sim::Explore(Seeded(), body);
-    EXPECT_EQ(result.verdict, Verdict::kFailed);
-    EXPECT_STATUS(result.status, kFailedPrecondition, "race-");
-    EXPECT_THAT(result.note, HasSubstr(": unconfirmed in 64 directed runs"));
     sim::Options options = Seeded();
+    for (const uint64_t most : {options.shrink_runs, uint64_t{0}}) {
+      options.shrink_runs = most;
+      const sim::Result result = sim::Explore(options, Race);
+      EXPECT_EQ(result.verdict, Verdict::kFailed);
+      EXPECT_STATUS(result.status, kFailedPrecondition, "race-");
+      EXPECT_THAT(result.note, HasSubstr(": unconfirmed in 64 directed runs"));
+    }
     options.race = false;
-    EXPECT_TRUE(sim::Explore(options, body).ok());
+    EXPECT_TRUE(sim::Explore(options, Race).ok());
   });
 }
 

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "devrt/sim/explore.h"
 #include "tests/sim/sweeps.h"
 
 namespace devrt::testing {
@@ -183,6 +185,15 @@ TEST(FaultSweep, ABodyThatHangsEndsWithAReport) {
                         "with the fault api_error:call="));
 }
 
+TEST(FaultSweep, AnExitInTheBodyNamesTheRun) {
+  const ProcessResult result = RunInChild([] {
+    Must(sim::EnableFaults());
+    sim::FaultSweep({}, [] { std::exit(0); });
+  });
+  EXPECT_THAT(result.output,
+              HasSubstr("the body called exit() in the run with no fault"));
+}
+
 TEST(FaultSweep, WhatHangsBehindARunEndsWithAReport) {
   const ProcessResult result = RunInChild([] {
     setenv("DEVRT_LOG", "off", 1);
@@ -337,6 +348,15 @@ TEST(FaultSweep, ASweepInASweepIsRefused) {
                         [&] { return sim::FaultSweep({}, RightBody).status; })
             .status,
         kFailedPrecondition, "a fault sweep runs already");
+    EXPECT_STATUS(
+        sim::FaultSweep(options, [] { return sim::Explore({}, [] {}).status; })
+            .status,
+        kFailedPrecondition, "a fault sweep runs already");
+    EXPECT_STATUS(
+        sim::Explore({},
+                     [&] { return sim::FaultSweep(options, RightBody).status; })
+            .status,
+        kFailedPrecondition, "an exploration runs already");
     EXPECT_TRUE(sim::FaultSweep(options, RightBody).ok());
   });
 }

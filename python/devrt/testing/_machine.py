@@ -40,7 +40,7 @@ _MARK_KEYS = ("devices", "runs", "seed", "strategies", "check_every")
 
 _MOST_SEED = (1 << 64) - 1
 
-_MOST_SECONDS = 86_400  # of a run of fault_sweep()
+_MOST_SECONDS = 86_400  # of a run
 _PATIENCE_SECONDS = 1.0  # how long fault_sweep() waits for a host function
 
 # explore() prints nothing for the first time, then a line at most each second time.
@@ -279,7 +279,9 @@ class Machine:
                 f"--sim-devices that was printed with it"
             ) from error
 
-    def explore(self, body: Callable[[], Any]) -> Optional[_core.Exploration]:
+    def explore(
+        self, body: Callable[[], Any], *, time_limit: float = 0
+    ) -> Optional[_core.Exploration]:
         """Calls body() in `runs` schedules, or in the schedule of --sim-replay.
 
         If a run fails, makes its schedule smaller, repeats it, and raises what it raises.
@@ -287,19 +289,22 @@ class Machine:
         body does.  Raises TypeError for a generator or coroutine function, which a call
         does not run.  After two seconds a terminal shows the progress.
 
+        time_limit: seconds of a run, as of fault_sweep(); 0: none, as for a debugger.  A
+        body that never ends needs one, or Ctrl-C.  The run with --sim-replay has none.
+
         Returns what was covered, or None with --sim-replay.
         """
-        return self._explore("explore", body, self.runs)
+        return self._explore("explore", body, self.runs, time_limit)
 
     def enumerate(
-        self, body: Callable[[], Any], runs: int = 100_000
+        self, body: Callable[[], Any], runs: int = 100_000, *, time_limit: float = 0
     ) -> Optional[_core.Exploration]:
         """Calls body() in every schedule, but at most in `runs`.
 
         For a body with a few operations.  Else as explore().
         """
         _check_count("runs", runs, "one run at least")
-        return self._explore("enumerate", body, runs)
+        return self._explore("enumerate", body, runs, time_limit)
 
     def shrink(self, token: str, body: Callable[[], Any]) -> str:
         """Returns a token for a smaller schedule in which body() fails as in that of
@@ -378,15 +383,19 @@ class Machine:
         return result
 
     def _explore(
-        self, what: str, body: Callable[[], Any], runs: int
+        self, what: str, body: Callable[[], Any], runs: int, time_limit: float
     ) -> Optional[_core.Exploration]:
         _check_body(body)
+        if not 0 <= time_limit <= _MOST_SECONDS:
+            raise ValueError(
+                f"time_limit is {time_limit}: 0 for none, and up to {_MOST_SECONDS} seconds"
+            )
         if self._replay is not None:
             self._begin(self._replay)
             _check_result(body())
             return None
         self._explored = None
-        result = self._run_all(what, body, runs)
+        result = self._run_all(what, body, runs, time_limit=time_limit)
         if result.ok:
             return result
         self._explored = result
@@ -398,7 +407,12 @@ class Machine:
         raise ScheduleError(str(result))
 
     def _run_all(
-        self, what: str, body: Callable[[], Any], runs: int, token: str = ""
+        self,
+        what: str,
+        body: Callable[[], Any],
+        runs: int,
+        token: str = "",
+        time_limit: float = 0,
     ) -> _core.Exploration:
         progress = _Progress(self.uncaptured)
 
@@ -422,7 +436,7 @@ class Machine:
             with self._resetting():
                 return _core._explore(
                     what, config, runs, self.seed, list(self.strategies),
-                    self._check_every, token, before, run
+                    self._check_every, time_limit, token, before, run
                 )
         finally:
             progress.end()
