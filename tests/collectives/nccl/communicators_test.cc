@@ -229,6 +229,30 @@ TEST_F(NcclCommunicators, InitThatNeverEnds) {
   EXPECT_EQ(fake_nccl_live(), 0);
 }
 
+// The watch goes on beside an abort that does not return.
+TEST_F(NcclCommunicators, FailInTimeBesideAnAbortThatHangs) {
+  fake_nccl_knobs knobs = {};
+  knobs.abort_hangs = 1;
+  fake_nccl_set(&knobs);
+  Options options;
+  options.timeout = absl::Milliseconds(50);
+  std::vector<Communicator> first = MakeRanks(options);
+  options.timeout = absl::Milliseconds(400);
+  options.on_failure = collectives::OnFailure::kReport;
+  std::vector<Communicator> second = MakeRanks(options);
+  const Array x = Ints(0, {1});
+  const Array y = Ints(1, {1});
+  ASSERT_OK(second[1].AllReduce(y, y));
+  ASSERT_OK(first[0].AllReduce(x, x));
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (second[1].comm()->state.load() == State::kReady && absl::Now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(first[0].comm()->state.load(), State::kFailed);
+  EXPECT_EQ(second[1].comm()->state.load(), State::kFailed);
+  fake_nccl_let_go();
+}
+
 // K-C12.  The last test: the device is lost.
 TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
   collectives::internal::SetAbortLimit(absl::Milliseconds(100));
