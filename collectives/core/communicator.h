@@ -113,7 +113,7 @@ struct Options {
   // "": the backend's own, else nccl or rccl.  Or the name of a registered one,
   // such as "mpi".
   std::string provider;
-  absl::Duration init_timeout = absl::Minutes(5);  // of Create and Split
+  absl::Duration init_timeout = absl::Minutes(5);  // Create, Split, Shrink
   // Of one operation, from its submission to its end.
   absl::Duration timeout = absl::Minutes(10);
   OnFailure on_failure = OnFailure::kAbort;
@@ -290,7 +290,8 @@ class DEVRT_EXPORT Communicator {
                                  CallSite site = CallSite::Here());
   // Collective.  A communicator of the ranks with equal `color`, ordered by
   // `key`, then by rank; none for color -1.  INVALID_ARGUMENT for another
-  // negative color.  Waits for the work of the current stream:
+  // negative color.  Waits for the work of the current stream.  This one fails
+  // if the others do not come within Options::init_timeout, and it is aborted:
   absl::StatusOr<std::optional<Communicator>> Split(
       int color, int key, CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(
@@ -298,7 +299,8 @@ class DEVRT_EXPORT Communicator {
       absl::Span<const int> keys, CallSite site = CallSite::Here());
   // Collective of the ranks that are not in `gone`: a communicator of them, in
   // their order.  Also after a failure, and what still runs is aborted then.
-  // FAILED_PRECONDITION if it was aborted before and the engine has no revoke:
+  // FAILED_PRECONDITION if it was aborted before and the engine has no revoke.
+  // This one fails if the others do not come, as in Split:
   absl::StatusOr<Communicator> Shrink(absl::Span<const int> gone,
                                       CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<Communicator>> ShrinkAll(

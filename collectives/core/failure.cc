@@ -143,13 +143,15 @@ class Helpers {
 };
 
 // Ends what runs on the communicators.  Quarantine for the devices of those
-// that the engine does not end.
-absl::Status EndAll(const std::vector<std::shared_ptr<Comm>>& comms) {
+// that the engine does not end.  `for_good`: aborts also what was ended before.
+absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
+                    bool for_good = false) {
   Helpers helpers;
   for (const std::shared_ptr<Comm>& comm : comms) {
-    if (comm->ended.exchange(true)) continue;
+    if (comm->ended.exchange(true) && !for_good) continue;
+    if (comm->abandoned.load()) continue;
     // A revoked communicator can still be the parent of others.
-    const bool revoke = comm->state.load() == State::kFailed &&
+    const bool revoke = !for_good && comm->state.load() == State::kFailed &&
                         comm->provider.Has(DEVRT_COLLECTIVES_REVOKE);
     helpers.Start(comm, revoke ? comm->provider.table->comm_revoke
                                : comm->provider.table->comm_abort);
@@ -330,6 +332,10 @@ absl::Status AbortComm(Comm* comm, std::string_view why) {
   }
   std::shared_ptr<Comm> self = comm->shared_from_this();
   return EndAll({std::move(self)});
+}
+
+absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms) {
+  return EndAll(comms, /*for_good=*/true);
 }
 
 void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "collectives/core/comm.h"
 
 namespace devrt::collectives::internal {
@@ -41,6 +42,10 @@ void FailIfLate(Comm* comm);
 
 // Ends what runs, on this rank; see Communicator::Abort.
 absl::Status AbortComm(Comm* comm, std::string_view why);
+
+// Aborts communicators that have failed, also after a revoke: the engine lets
+// go of the children that it makes.
+absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms);
 
 // Gives a place back to the engine.  Quarantine for the device if the engine
 // does not return in time.

@@ -253,6 +253,27 @@ TEST_F(NcclCommunicators, FailInTimeBesideAnAbortThatHangs) {
   fake_nccl_let_go();
 }
 
+// A rank that waits for others in vain fails, and leaves nothing of the child.
+TEST_F(NcclCommunicators, FailIfNoChildIsMade) {
+  Options options;
+  options.init_timeout = absl::Milliseconds(50);
+  for (const auto on_failure :
+       {collectives::OnFailure::kReport, collectives::OnFailure::kAbort}) {
+    options.on_failure = on_failure;
+    std::vector<Communicator> ranks = MakeRanks(options);
+    EXPECT_THAT(ranks[0].Shrink({2}).status(),  // rank 1 does not come
+                StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
+    EXPECT_EQ(ranks[0].state(), State::kFailed);
+    EXPECT_THAT(ranks[0].failure().message(),
+                HasSubstr("no communicator was made from it"));
+    EXPECT_EQ(fake_nccl_live(), kRanks - 1);
+    EXPECT_THAT(ranks[1].Split(0, 0).status(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
+    EXPECT_EQ(ranks[1].state(), State::kFailed);
+    EXPECT_EQ(fake_nccl_live(), kRanks - 2);
+  }
+}
+
 // K-C12.  The last test: the device is lost.
 TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
   collectives::internal::SetAbortLimit(absl::Milliseconds(100));
