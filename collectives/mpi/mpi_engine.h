@@ -28,7 +28,8 @@
 // rank has called it.
 //
 // Ownership: communicators of MPI are freed unless MPI_Finalize was called
-// before.  Threads: one at a time calls MPI unless MPI_THREAD_MULTIPLE is
+// before.  After it a communicator refuses operations with FAILED_PRECONDITION.
+// Threads: one at a time calls MPI unless MPI_THREAD_MULTIPLE is
 // provided.
 
 #ifndef DEVRT_COLLECTIVES_MPI_MPI_ENGINE_H_
@@ -115,10 +116,17 @@ inline bool IsMpiFinal() {
   return is_final != 0;
 }
 
+// Every call of MPI after MPI_Finalize ends the process.
+inline absl::Status CheckNotFinal() {
+  return IsMpiFinal() ? absl::FailedPreconditionError("MPI_Finalize was called")
+                      : absl::OkStatus();
+}
+
 // What MPI writes to while it makes a communicator.
 struct MpiMaking {
   // Returns true if MPI has ended it.
   absl::StatusOr<bool> IsOver() {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int is_done = 0;
     DEVRT_RETURN_IF_ERROR(
         MpiStatus("MPI_Test", MPI_Test(&request, &is_done, MPI_STATUS_IGNORE)));
@@ -139,10 +147,11 @@ inline void KeepUntilOver(std::unique_ptr<MpiMaking> making) {
   static auto* const kept = new std::list<std::unique_ptr<MpiMaking>>;
   const std::lock_guard<std::mutex> lock(*mutex);
   kept->push_back(std::move(making));
-  if (IsMpiFinal()) return;
   kept->remove_if([](const std::unique_ptr<MpiMaking>& other) {
     const absl::StatusOr<bool> over = other->IsOver();
-    return over.ok() && *over;
+    if (!over.ok() || !*over) return false;
+    if (other->comm != MPI_COMM_NULL) MPI_Comm_free(&other->comm);
+    return true;
   });
 }
 
@@ -187,6 +196,7 @@ class MpiCommunicator final : public HostCommunicator {
   }
 
   absl::Status Start(const devrt_collective_v0& op) override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     if (op.count > INT_MAX) {
       return absl::InvalidArgumentError(
           absl::StrCat("count is ", op.count, "; MPI takes at most ", INT_MAX));
@@ -196,6 +206,7 @@ class MpiCommunicator final : public HostCommunicator {
   }
 
   absl::StatusOr<bool> Test() override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int is_done = 0;
     DEVRT_RETURN_IF_ERROR(MpiStatus(
         "MPI_Testall",
@@ -207,6 +218,7 @@ class MpiCommunicator final : public HostCommunicator {
 
   absl::StatusOr<std::unique_ptr<HostCommunicator>> Split(int color,
                                                           int key) override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     auto making = std::make_unique<MpiMaking>();
     making->parent = comm_;
     making->own_wish = {color, key};
@@ -350,6 +362,7 @@ class MpiEngine final : public HostEngine {
   }
   absl::StatusOr<std::unique_ptr<HostCommunicator>> Begin(
       uint32_t ranks, uint32_t rank) override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int own_rank = 0;
     int own_ranks = 0;
     MPI_Comm_rank(comm_, &own_rank);

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -189,7 +190,16 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
          "another answer");
 }
 
-void Run(const char* backend) {
+// A communicator that outlives MPI_Finalize, beside one that was lost.
+void AfterFinalize(Communicator* comm) {
+  const Array x = Of(comm->device(), 4, 1);
+  const absl::Status late = comm->AllReduce(x, x);
+  Expect(absl::StrContains(late.message(), "MPI_Finalize was called"),
+         "no operation after MPI_Finalize", late.ToString());
+}
+
+// Returns a communicator that may live until the end.
+Communicator Run(const char* backend) {
   ExpectOk(devrt::collectives::RegisterMpi(MPI_COMM_WORLD), "RegisterMpi");
   Expect(absl::IsAlreadyExists(devrt::collectives::RegisterMpi(MPI_COMM_WORLD)),
          "one engine of a name", "another answer");
@@ -207,6 +217,7 @@ void Run(const char* backend) {
   }
   CallsThatDiffer(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
+  return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }
 
 }  // namespace
@@ -215,10 +226,12 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
-  Run(argc > 1 ? argv[1] : "mtia");
+  std::optional<Communicator> comm = Run(argc > 1 ? argv[1] : "mtia");
   int mine = g_failed ? 1 : 0;
   int any = 0;
   MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();
-  return any;
+  AfterFinalize(&*comm);
+  comm.reset();
+  return g_failed ? 1 : any;
 }
