@@ -307,7 +307,8 @@ class DEVRT_EXPORT Communicator {
       absl::Span<const Communicator> ranks, absl::Span<const int> gone,
       CallSite site = CallSite::Here());
   // Collective.  Waits until the operations of every rank are complete, and
-  // ends the communicator.  DEADLINE_EXCEEDED leaves it unfinished: only
+  // ends the communicator.  A registered engine may be unable to tell, and waits
+  // for this rank alone then (host_engine.h).  DEADLINE_EXCEEDED leaves it unfinished: only
   // Finish, Abort and the destructor go on from there:
   absl::Status Finish(absl::Time deadline = absl::InfiniteFuture(),
                       CallSite site = CallSite::Here());

@@ -173,6 +173,11 @@ class MpiCommunicator final : public HostCommunicator {
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
   ~MpiCommunicator() override {
     if (making_ != nullptr) KeepUntilOver(std::move(making_));
+    for (MPI_Request& request : end_requests_) {
+      if (request != MPI_REQUEST_NULL && !IsMpiFinal()) {
+        MPI_Request_free(&request);
+      }
+    }
     if (comm_ != MPI_COMM_NULL && !IsMpiFinal()) MPI_Comm_free(&comm_);
   }
 
@@ -237,8 +242,46 @@ class MpiCommunicator final : public HostCommunicator {
     return child;
   }
 
+  // All ranks tell rank 0 that they have come, and it tells all: by messages,
+  // because a collective would meet one of a rank that has not come.
+  absl::StatusOr<bool> Finish() override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
+    for (;;) {
+      int is_done = 0;
+      DEVRT_RETURN_IF_ERROR(MpiStatus(
+          "MPI_Testall",
+          MPI_Testall(static_cast<int>(end_requests_.size()),
+                      end_requests_.data(), &is_done, MPI_STATUSES_IGNORE)));
+      if (is_done == 0) return false;
+      if (end_steps_ == (rank_ == 0 ? 2 : 1)) return true;
+      DEVRT_RETURN_IF_ERROR(MpiStatus("MPI", NextStepToEnd()));
+    }
+  }
+
  private:
   MpiCommunicator() = default;
+
+  int NextStepToEnd() {
+    ++end_steps_;
+    end_requests_.clear();
+    const auto exchange = [this](int peer, bool sends) {
+      end_requests_.push_back(MPI_REQUEST_NULL);
+      MPI_Request* const request = &end_requests_.back();
+      return sends ? MPI_Isend(nullptr, 0, MPI_BYTE, peer, kEndTag, comm_,
+                               request)
+                   : MPI_Irecv(nullptr, 0, MPI_BYTE, peer, kEndTag, comm_,
+                               request);
+    };
+    int result = MPI_SUCCESS;
+    if (rank_ != 0) {
+      result = exchange(0, /*sends=*/true);
+      return result == MPI_SUCCESS ? exchange(0, /*sends=*/false) : result;
+    }
+    for (int peer = 1; peer < size_ && result == MPI_SUCCESS; ++peer) {
+      result = exchange(peer, /*sends=*/end_steps_ == 2);
+    }
+    return result;
+  }
 
   // The communicator of the ranks that wished for this color.  Groups of
   // different colors have no rank in common, so that one tag serves all.
@@ -325,11 +368,14 @@ class MpiCommunicator final : public HostCommunicator {
   }
 
   static constexpr int kTag = 1;
+  static constexpr int kEndTag = 2;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   std::vector<MPI_Request> requests_;
+  std::vector<MPI_Request> end_requests_;  // of Finish
+  int end_steps_ = 0;
   std::unique_ptr<MpiMaking> making_;  // nullptr: it is made
 };
 

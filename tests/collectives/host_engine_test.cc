@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "devrt/collectives/communicator.h"
 #include "tests/collectives/collectives_fixture.h"
 
@@ -31,6 +32,7 @@ struct Behaviour {
   int started = 0;
   std::function<void()> on_start;
   int alive = 0;  // communicators
+  bool finishes = true;
 };
 Behaviour g_behaviour;
 
@@ -59,6 +61,7 @@ class LoopCommunicator final : public HostCommunicator {
     if (color < 0) return nullptr;
     return std::make_unique<LoopCommunicator>();
   }
+  absl::StatusOr<bool> Finish() override { return g_behaviour.finishes; }
 
  private:
   int asked_ = 0;
@@ -172,6 +175,18 @@ TEST_F(HostEngines, AnOperationThatDoesNotEndEndsAtItsTime) {
   g_behaviour.ends = true;
   const Communicator next = Make();
   EXPECT_EQ(g_behaviour.alive, 1);
+}
+
+// K-C16
+TEST_F(HostEngines, FinishWaitsUntilTheEngineSaysThatAllRanksHaveCome) {
+  Communicator comm = Make();
+  g_behaviour.finishes = false;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      comm.Finish(absl::Now() + absl::Milliseconds(5))));
+  EXPECT_EQ(comm.state(), collectives::State::kReady);
+  g_behaviour.finishes = true;
+  EXPECT_OK(comm.Finish());
+  EXPECT_EQ(comm.state(), collectives::State::kFinished);
 }
 
 TEST_F(HostEngines, NamesAreUsedOnce) {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
@@ -179,7 +180,10 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
   Options options = MpiOptions();
   options.timeout = absl::Milliseconds(200);
   Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
-  if (comm.rank() + 1 == comm.size()) return;
+  if (comm.rank() + 1 == comm.size()) {
+    ExpectOk(comm.Abort("it does not come"), "Abort");
+    return;
+  }
   const Array x = Of(device, 4, 1);
   const absl::Status late = comm.AllReduce(x, x);
   Expect(!late.ok() && absl::StrContains(late.message(), "did not come"),
@@ -188,6 +192,22 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
          "the communicator has failed", ToString(comm.state()));
   Expect(absl::IsAborted(comm.AllReduce(x, x)), "ABORTED afterwards",
          "another answer");
+}
+
+// Rank 0 cannot finish before the others do (K-C16).
+void FinishesTogether(Device device, Bootstrap* bootstrap) {
+  Communicator comm =
+      Value(Communicator::Create(device, *bootstrap, MpiOptions()));
+  const Array x = Of(device, 4, comm.rank());
+  ExpectOk(comm.Broadcast(x, 0), "broadcast");
+  if (comm.rank() == 0) {
+    const absl::Status early =
+        comm.Finish(absl::Now() + absl::Milliseconds(20));
+    Expect(absl::IsDeadlineExceeded(early), "no end before the others",
+           early.ToString());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  ExpectOk(comm.Finish(absl::Now() + absl::Seconds(30)), "Finish");
 }
 
 // A communicator that outlives MPI_Finalize, beside one that was lost.
@@ -216,6 +236,7 @@ Communicator Run(const char* backend) {
     ExpectOk(comm.Finish(), "Finish");
   }
   CallsThatDiffer(device, bootstrap.get());
+  FinishesTogether(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
   return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }
