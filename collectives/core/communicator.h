@@ -59,8 +59,9 @@
 // Errors, all with the state unchanged and nothing enqueued: INVALID_ARGUMENT
 // (dtype, layout, device, overlap, size, root), FAILED_PRECONDITION (another
 // thread, an unfinished communicator), ABORTED (after a failure), UNIMPLEMENTED
-// (the engine lacks it).  One is other: after DEADLINE_EXCEEDED of a submission
-// the communicator has failed, and part of the operations may be enqueued.
+// (the engine lacks it).  One is other: the submission in which the communicator
+// fails returns why, such as DEADLINE_EXCEEDED, and part of its operations may be
+// enqueued.
 
 #ifndef DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
 #define DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
