@@ -164,7 +164,10 @@ struct RecordedCall {
   int line = 0;
 };
 
-// Memory that the engine knows of.  The destructor takes it back.
+// Memory that the engine knows of.  The destructor waits for the communicator's
+// last submission, or its failure, and takes the memory back.  Destroy it on the
+// communicator's thread, before Finish: else the memory stays registered, and is
+// not freed, until the Communicator has ended.
 class DEVRT_EXPORT Registration {
  public:
   Registration(Registration&& other) noexcept;

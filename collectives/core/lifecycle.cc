@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "arrays/storage/joint_step.h"
 #include "collectives/bootstrap/rank_lists.h"
 #include "collectives/core/create.h"
 #include "collectives/core/failure.h"
@@ -201,6 +202,17 @@ absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
           comm->Text(), ": the work of stream ", stream.id(), " of ",
           comm->device.name(), " is not complete at the deadline"));
     }
+    PauseBetweenPolls(comm->provider, turn);
+  }
+}
+
+void AwaitLast(Comm* comm) {
+  for (uint32_t turn = 0; PollForFailure(comm).ok(); ++turn) {
+    FailIfLate(comm);
+    const auto is_over = [](const OrderPoint& end) {
+      return devrt::internal::IsOver(end);
+    };
+    if (std::all_of(comm->last.begin(), comm->last.end(), is_over)) return;
     PauseBetweenPolls(comm->provider, turn);
   }
 }

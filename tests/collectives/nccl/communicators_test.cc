@@ -274,6 +274,38 @@ TEST_F(NcclCommunicators, FailIfNoChildIsMade) {
   }
 }
 
+TEST_F(NcclCommunicators, KeepRegisteredMemoryThatOperationsUse) {
+  Options options;
+  options.timeout = absl::Milliseconds(100);
+  std::vector<Communicator> ranks = MakeRanks(options);
+  {
+    const std::vector<Array> arrays = SubmitWithoutLast(&ranks, streams_[0]);
+    const auto registration = ranks[0].Register(arrays[0]);
+    ASSERT_OK(registration.status());
+  }
+  // The destructor has waited until the operation was ended.
+  EXPECT_EQ(ranks[0].comm()->state.load(), State::kFailed);
+}
+
+TEST_F(NcclCommunicators, TakeRegisteredMemoryBackBeforeTheirEnd) {
+  Options options;
+  options.watch = false;  // its polls are calls, too
+  const absl::Span<const Device> last(&devices_[2], 1);
+  std::vector<Communicator> ranks =
+      Must(Communicator::CreateAll(last, options));
+  for (const bool is_late : {false, true}) {
+    {
+      const auto registration = ranks[0].Register(Ints(2, {1}));
+      ASSERT_OK(registration.status());
+      if (is_late) {
+        EXPECT_OK(ranks[0].Finish());
+      }
+    }
+    EXPECT_EQ(std::string(fake_nccl_last_call()) == "ncclCommDeregister",
+              !is_late);
+  }
+}
+
 // K-C12.  The last test: the device is lost.
 TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
   collectives::internal::SetAbortLimit(absl::Milliseconds(100));
