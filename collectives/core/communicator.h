@@ -295,7 +295,8 @@ class DEVRT_EXPORT Communicator {
   // Collective.  A communicator of the ranks with equal `color`, ordered by
   // `key`, then by rank; none for color -1.  INVALID_ARGUMENT for another
   // negative color.  Waits for the work of the current stream.  This one fails
-  // if the others do not come within Options::init_timeout, and it is aborted:
+  // if the others do not come within Options::init_timeout, and it is aborted.
+  // Over MPI no limit holds for a rank that dies while MPI makes the child:
   absl::StatusOr<std::optional<Communicator>> Split(
       int color, int key, CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(

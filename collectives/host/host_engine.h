@@ -13,7 +13,8 @@
 //                                                        options);
 //
 // A call that submits operations returns when they are complete, or when their
-// time is over (Options::timeout).  Then the communicator has failed.  What the
+// time is over (Options::timeout), in which the stream's earlier work counts.
+// Then the communicator has failed.  What the
 // engine still does keeps its memory, which counts as allocated, until a later
 // call for another communicator finds that the engine has ended it.
 //

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "collectives/host/host_member.h"
 #include "collectives/host/staging.h"
 #include "devrt/collectives/host_engine.h"
@@ -50,16 +52,24 @@ void AddLost(Lost lost) {
   const std::lock_guard<std::mutex> guard(all.mutex);
   all.lost.push_back(std::move(lost));
 }
-// Frees what the engine has ended meanwhile: a rank came late.
+absl::StatusOr<bool> AreLoaded(
+    const std::vector<std::unique_ptr<Staging>>& stagings) {
+  for (const auto& staging : stagings) {
+    DEVRT_ASSIGN_OR_RETURN(const bool is_loaded, staging->IsLoaded());
+    if (!is_loaded) return false;
+  }
+  return true;
+}
+// Frees what has ended meanwhile: a rank came late.
 void FreeLost() {
   AllLost& all = TheLost();
   const std::lock_guard<std::mutex> guard(all.mutex);
   for (auto lost = all.lost.begin(); lost != all.lost.end();) {
-    const bool is_over = std::all_of(
-        lost->comms.begin(), lost->comms.end(), [](const auto& comm) {
-          const absl::StatusOr<bool> done = comm->Test();
-          return done.ok() && *done;
-        });
+    const bool is_over = AreLoaded(lost->stagings).value_or(false) &&
+                         std::all_of(lost->comms.begin(), lost->comms.end(),
+                                     [](const auto& comm) {
+                                       return comm->Test().value_or(false);
+                                     });
     lost = is_over ? all.lost.erase(lost) : std::next(lost);
   }
 }
@@ -87,11 +97,19 @@ class Submission {
       : submissions_(submissions), count_(count) {}
 
   absl::Status Run() {
+    start_ = Clock::now();
     DEVRT_RETURN_IF_ERROR(Check());
     DEVRT_RETURN_IF_ERROR(Load());
-    absl::Status status = Start();
-    if (!status.ok() && started_ == 0 && IsRefusal(status)) return status;
-    if (status.ok()) status = Wait();
+    absl::Status status = Await([this] { return AreLoaded(stagings_); },
+                                "the earlier work of the stream has not ended");
+    if (status.ok()) {
+      status = Start();
+      if (!status.ok() && started_ == 0 && IsRefusal(status)) return status;
+    }
+    if (status.ok()) {
+      status = Await([this] { return Test(); },
+                     "a rank did not come, or submitted something else");
+    }
     if (!status.ok()) {
       Lose(status);
       return status;
@@ -127,7 +145,7 @@ class Submission {
     return absl::OkStatus();
   }
 
-  // Waits for the inputs.
+  // Begins to copy the inputs.
   absl::Status Load() {
     for (uint32_t i = 0; i < count_; ++i) {
       const devrt_submission_v0& part = submissions_[i];
@@ -153,48 +171,56 @@ class Submission {
     return absl::OkStatus();
   }
 
-  // Waits until everything is complete, the time is over, or a communicator was
-  // aborted.
-  absl::Status Wait() {
-    const Clock::time_point start = Clock::now();
-    std::vector<Member*> open = members_;
-    for (int turn = 0; !open.empty(); ++turn) {
-      for (size_t i = 0; i < open.size();) {
-        Member* const member = open[i];
+  // Returns true if the engine has ended all operations.
+  absl::StatusOr<bool> Test() const {
+    bool are_done = true;
+    for (Member* const member : members_) {
+      DEVRT_ASSIGN_OR_RETURN(const bool is_done, member->comm()->Test());
+      are_done = are_done && is_done;
+    }
+    return are_done;
+  }
+
+  // Waits until is_done() is true, the time is over, or a communicator was
+  // aborted.  `why`: what may keep it from being true.
+  template <typename IsDone>
+  absl::Status Await(IsDone is_done, absl::string_view why) const {
+    for (int turn = 0;; ++turn) {
+      for (const Member* const member : members_) {
         if (member->HasFailed()) return member->CheckReady();
-        DEVRT_ASSIGN_OR_RETURN(const bool is_done, member->comm()->Test());
-        if (is_done) {
-          open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      DEVRT_ASSIGN_OR_RETURN(const bool is_over, is_done());
+      if (is_over) return absl::OkStatus();
+      const auto waited = Clock::now() - start_;
+      for (const Member* const member : members_) {
+        if (member->timeout_ns() == 0 ||
+            waited <= std::chrono::nanoseconds(member->timeout_ns())) {
           continue;
         }
-        const auto waited = Clock::now() - start;
-        if (member->timeout_ns() != 0 &&
-            waited > std::chrono::nanoseconds(member->timeout_ns())) {
-          return absl::DeadlineExceededError(absl::StrCat(
-              member->Text(), ": ", member->table().name,
-              " has not ended the operations within ",
-              std::chrono::duration_cast<std::chrono::milliseconds>(waited)
-                  .count(),
-              " ms: a rank did not come, or submitted something else"));
-        }
-        ++i;
+        return absl::DeadlineExceededError(absl::StrCat(
+            member->Text(), ": ", member->table().name,
+            " has not ended the operations within ",
+            std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                .count(),
+            " ms: ", why));
       }
       if (turn > kSpins) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }
-    return absl::OkStatus();
   }
 
   void Fail(const absl::Status& why) {
     for (Member* const member : members_) member->Fail(why);
   }
-  // Fails the communicators.  The engine may go on with what was started.
+  // Fails the communicators.  The engine may go on with what was started, and
+  // the stream with the copies.
   void Lose(const absl::Status& why) {
     Fail(why);
-    if (started_ == 0) return;
     Lost lost;
-    for (Member* const member : members_) lost.comms.push_back(member->Take());
+    for (Member* const member : members_) {
+      if (started_ != 0) lost.comms.push_back(member->Take());
+    }
     lost.stagings = std::move(stagings_);
     AddLost(std::move(lost));
   }
@@ -205,6 +231,7 @@ class Submission {
   std::vector<std::unique_ptr<Staging>> stagings_;
   std::vector<std::pair<Member*, devrt_collective_v0>> ops_;
   size_t started_ = 0;  // of ops_
+  Clock::time_point start_;
 };
 
 HostTable* TableOf(void* self) { return static_cast<HostTable*>(self); }

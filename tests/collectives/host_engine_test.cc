@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -176,6 +177,28 @@ TEST_F(HostEngines, AnOperationThatDoesNotEndEndsAtItsTime) {
   EXPECT_EQ(g_behaviour.alive, 1);
   g_behaviour.ends = true;
   const Communicator next = Make();
+  EXPECT_EQ(g_behaviour.alive, 1);
+}
+
+// The time of an operation counts from its submission.
+TEST_F(HostEngines, EarlierWorkThatDoesNotEndCountsToo) {
+  Reset("mode=threaded");
+  {
+    Communicator comm = Make(absl::Milliseconds(20));
+    const Array x = Of(1);
+    const Stream stream = Must(Stream::Create(dev(0)));
+    std::promise<void> release;
+    ASSERT_OK(LaunchHostFunc(stream, [future = release.get_future().share()](
+                                         absl::Status) { future.wait(); }));
+    EXPECT_THAT(comm.AllReduce(x, x, Reduction::kSum, stream),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         ::testing::HasSubstr("the earlier work")));
+    EXPECT_EQ(comm.state(), collectives::State::kFailed);
+    EXPECT_EQ(g_behaviour.started, 0);
+    release.set_value();
+    EXPECT_OK(stream.Synchronize());
+  }
+  const Communicator next = Make();  // frees the copies' memory
   EXPECT_EQ(g_behaviour.alive, 1);
 }
 
