@@ -14,9 +14,9 @@
 //
 // A call that submits operations returns when they are complete, or when their
 // time is over (Options::timeout), in which the stream's earlier work counts.
-// Then the communicator has failed.  What the
-// engine still does keeps its memory, which counts as allocated, until a later
-// call for another communicator finds that the engine has ended it.
+// Then the communicator has failed.  What the engine still does keeps its memory,
+// which counts as allocated, until a later call for another communicator finds
+// that the engine has ended it.
 //
 // Ownership: a registered engine lives until the end of the process, and the
 // communicators that it makes belong to devrt.  Threads: an engine is called

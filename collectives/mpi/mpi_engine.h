@@ -246,16 +246,18 @@ class MpiCommunicator final : public HostCommunicator {
   // because a collective would meet one of a rank that has not come.
   absl::StatusOr<bool> Finish() override {
     DEVRT_RETURN_IF_ERROR(CheckNotFinal());
-    for (;;) {
+    const int steps = rank_ == 0 ? 2 : 1;
+    for (int step = end_steps_; step <= steps; ++step) {
       int is_done = 0;
       DEVRT_RETURN_IF_ERROR(MpiStatus(
           "MPI_Testall",
           MPI_Testall(static_cast<int>(end_requests_.size()),
                       end_requests_.data(), &is_done, MPI_STATUSES_IGNORE)));
       if (is_done == 0) return false;
-      if (end_steps_ == (rank_ == 0 ? 2 : 1)) return true;
+      if (end_steps_ == steps) break;
       DEVRT_RETURN_IF_ERROR(MpiStatus("MPI", NextStepToEnd()));
     }
+    return true;
   }
 
  private:
