@@ -3,7 +3,8 @@
  * Extension "devrt.collectives/0": operations in which several devices, the
  * ranks of a communicator, take part.  A backend may offer the extension (mtia
  * does), and libdevrt_collectives makes tables of this form over NCCL, RCCL and
- * MPI.  C++ programs use devrt/collectives/communicator.h.
+ * registered engines on host memory, such as MPI.  C++ programs use
+ * devrt/collectives/communicator.h.
  *
  *   uint64_t size = sizeof(id);
  *   c->unique_id(self, id, &size);              // rank 0; sent to all others

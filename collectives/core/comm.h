@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "collectives/provider.h"
 #include "collectives/recorder/ring.h"
+#include "devrt/arrays/array.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/event.h"
@@ -85,6 +86,9 @@ struct Comm : std::enable_shared_from_this<Comm> {
     bool is_submitted;  // false while the engine's submit runs: no end yet
   };
   std::deque<Pending> pending DEVRT_GUARDED_BY(mutex);
+  // Memory that the engine knows of until the place is given back, because its
+  // Registration has ended when that could not be taken back.
+  std::vector<Array> registered DEVRT_GUARDED_BY(mutex);
 
   std::unique_ptr<Ring> ring;  // written by the thread that has `in_use`
 

@@ -80,17 +80,25 @@ Registration& Registration::operator=(Registration&& other) noexcept {
   return *this;
 }
 
+// What is left registered ends with the native communicator, and until then its
+// memory must stay.
 Registration::~Registration() {
   if (comm_ == nullptr || handle_ == nullptr ||
       !internal::IsOpen(comm_->device)) {
     return;
   }
-  const internal::Provider& provider = comm_->provider;
-  comm_
-      ->Take(provider.table->buffer_deregister(provider.self, comm_->handle,
-                                               handle_),
-             "buffer_deregister")
-      .IgnoreError();
+  Comm* const comm = comm_.get();
+  const auto use = internal::Use::Begin({&comm, 1});
+  if (use.ok()) internal::AwaitLast(comm);
+  if (use.ok() && internal::CheckReady(*comm).ok()) {
+    comm->Take(comm->provider.table->buffer_deregister(comm->provider.self,
+                                                       comm->handle, handle_),
+               "buffer_deregister")
+        .IgnoreError();
+    return;
+  }
+  const MutexLock lock(&comm->mutex);
+  comm->registered.push_back(*std::move(array_));
 }
 
 // ---- Communicator -----------------------------------------------------------

@@ -59,8 +59,9 @@
 // Errors, all with the state unchanged and nothing enqueued: INVALID_ARGUMENT
 // (dtype, layout, device, overlap, size, root), FAILED_PRECONDITION (another
 // thread, an unfinished communicator), ABORTED (after a failure), UNIMPLEMENTED
-// (the engine lacks it).  One is other: after DEADLINE_EXCEEDED of a submission
-// the communicator has failed, and part of the operations may be enqueued.
+// (the engine lacks it).  One is other: the submission in which the communicator
+// fails returns why, such as DEADLINE_EXCEEDED, and part of its operations may be
+// enqueued.
 
 #ifndef DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
 #define DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
@@ -113,7 +114,7 @@ struct Options {
   // "": the backend's own, else nccl or rccl.  Or the name of a registered one,
   // such as "mpi".
   std::string provider;
-  absl::Duration init_timeout = absl::Minutes(5);  // of Create and Split
+  absl::Duration init_timeout = absl::Minutes(5);  // Create, Split, Shrink
   // Of one operation, from its submission to its end.
   absl::Duration timeout = absl::Minutes(10);
   OnFailure on_failure = OnFailure::kAbort;
@@ -163,7 +164,10 @@ struct RecordedCall {
   int line = 0;
 };
 
-// Memory that the engine knows of.  The destructor takes it back.
+// Memory that the engine knows of.  The destructor waits for the communicator's
+// last submission, or its failure, and takes the memory back.  Destroy it on the
+// communicator's thread, before Finish: else the memory stays registered, and is
+// not freed, until the Communicator has ended.
 class DEVRT_EXPORT Registration {
  public:
   Registration(Registration&& other) noexcept;
@@ -290,7 +294,9 @@ class DEVRT_EXPORT Communicator {
                                  CallSite site = CallSite::Here());
   // Collective.  A communicator of the ranks with equal `color`, ordered by
   // `key`, then by rank; none for color -1.  INVALID_ARGUMENT for another
-  // negative color.  Waits for the work of the current stream:
+  // negative color.  Waits for the work of the current stream.  This one fails
+  // if the others do not come within Options::init_timeout, and it is aborted.
+  // Over MPI no limit holds for a rank that dies while MPI makes the child:
   absl::StatusOr<std::optional<Communicator>> Split(
       int color, int key, CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(
@@ -298,14 +304,16 @@ class DEVRT_EXPORT Communicator {
       absl::Span<const int> keys, CallSite site = CallSite::Here());
   // Collective of the ranks that are not in `gone`: a communicator of them, in
   // their order.  Also after a failure, and what still runs is aborted then.
-  // FAILED_PRECONDITION if it was aborted before and the engine has no revoke:
+  // FAILED_PRECONDITION if it was aborted before and the engine has no revoke.
+  // This one fails if the others do not come, as in Split:
   absl::StatusOr<Communicator> Shrink(absl::Span<const int> gone,
                                       CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<Communicator>> ShrinkAll(
       absl::Span<const Communicator> ranks, absl::Span<const int> gone,
       CallSite site = CallSite::Here());
   // Collective.  Waits until the operations of every rank are complete, and
-  // ends the communicator.  DEADLINE_EXCEEDED leaves it unfinished: only
+  // ends the communicator.  A registered engine may be unable to tell, and waits
+  // for this rank alone then (host_engine.h).  DEADLINE_EXCEEDED leaves it unfinished: only
   // Finish, Abort and the destructor go on from there:
   absl::Status Finish(absl::Time deadline = absl::InfiniteFuture(),
                       CallSite site = CallSite::Here());

@@ -143,13 +143,15 @@ class Helpers {
 };
 
 // Ends what runs on the communicators.  Quarantine for the devices of those
-// that the engine does not end.
-absl::Status EndAll(const std::vector<std::shared_ptr<Comm>>& comms) {
+// that the engine does not end.  `for_good`: aborts also what was ended before.
+absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
+                    bool for_good = false) {
   Helpers helpers;
   for (const std::shared_ptr<Comm>& comm : comms) {
-    if (comm->ended.exchange(true)) continue;
+    if (comm->ended.exchange(true) && !for_good) continue;
+    if (comm->abandoned.load()) continue;
     // A revoked communicator can still be the parent of others.
-    const bool revoke = comm->state.load() == State::kFailed &&
+    const bool revoke = !for_good && comm->state.load() == State::kFailed &&
                         comm->provider.Has(DEVRT_COLLECTIVES_REVOKE);
     helpers.Start(comm, revoke ? comm->provider.table->comm_revoke
                                : comm->provider.table->comm_abort);
@@ -181,6 +183,7 @@ bool Leave(Comm* comm, State state, absl::Status why) {
   return true;
 }
 
+// Ends what the options say.
 void FollowPolicy(Comm* comm, const absl::Status& why) {
   if (comm->options.on_failure == OnFailure::kReport) return;
   if (comm->options.on_failure == OnFailure::kTerminate) {
@@ -219,6 +222,59 @@ std::string OthersText(const Comm& comm) {
                    : std::string();
 }
 
+// Notes a failure.  Returns it; OK if the communicator had another state than
+// kReady.
+absl::Status Note(Comm* comm, const absl::Status& why) {
+  if (comm->state.load() != State::kReady) return absl::OkStatus();
+  // A query of the simulator would be a step of its schedule.
+  const bool asks = !comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES);
+  absl::Status failure(
+      why.code(),
+      absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
+                   ": ", why.message()));
+  if (!Leave(comm, State::kFailed, failure)) return absl::OkStatus();
+  return failure;
+}
+
+absl::Status AskEngine(Comm* comm) {
+  uint32_t state = DEVRT_COMM_PENDING;
+  return comm->Take(comm->provider.table->comm_poll(comm->provider.self,
+                                                    comm->handle, &state),
+                    "comm_poll");
+}
+
+// An error if the oldest call is older than Options::timeout.
+absl::Status CheckAge(Comm* comm) {
+  if (comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
+    return absl::OkStatus();
+  }
+  Comm::Pending oldest;
+  {
+    const MutexLock lock(&comm->mutex);
+    if (comm->pending.empty()) return absl::OkStatus();
+    oldest = comm->pending.front();
+  }
+  if (oldest.is_submitted && devrt::internal::IsOver(oldest.end)) {
+    NoteEnds(comm);
+    return absl::OkStatus();
+  }
+  if (comm->options.timeout == absl::InfiniteDuration()) {
+    return absl::OkStatus();
+  }
+  {
+    const MutexLock lock(&comm->mutex);
+    const CallRecord* const call = comm->ring->Find(oldest.number);
+    if (call == nullptr) return absl::OkStatus();
+    const absl::Duration age =
+        absl::Nanoseconds(static_cast<int64_t>(NowNs() - call->submit_ns));
+    if (age < comm->options.timeout) return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      "it is not complete after ", absl::FormatDuration(comm->options.timeout),
+      ", the timeout of an operation: a rank is missing, or has come to "
+      "another operation"));
+}
+
 }  // namespace
 
 void SetAbortLimit(absl::Duration limit) {
@@ -226,25 +282,32 @@ void SetAbortLimit(absl::Duration limit) {
 }
 
 void Fail(Comm* comm, const absl::Status& why) {
-  if (comm->state.load() != State::kReady) return;
-  // A query of the simulator would be a step of its schedule.
-  const bool asks = !comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES);
-  const absl::Status failure(
-      why.code(),
-      absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
-                   ": ", why.message(), OthersText(*comm)));
-  if (!Leave(comm, State::kFailed, failure)) return;
+  const absl::Status failure = Note(comm, why);
+  if (!failure.ok()) FollowFailure(comm, failure);
+}
+
+absl::Status NoteFailure(Comm* comm) {
+  if (comm->state.load() != State::kReady) return absl::OkStatus();
+  absl::Status why = AskEngine(comm);
+  if (why.ok()) why = CheckAge(comm);
+  return why.ok() ? why : Note(comm, why);
+}
+
+void FollowFailure(Comm* comm, const absl::Status& failure) {
   DEVRT_LOG(kError, StatusText(failure));
   FollowPolicy(comm, failure);
+  // Last, since the files may be of a file system that does not answer.
+  const std::string others = OthersText(*comm);
+  if (others.empty()) return;
+  DEVRT_LOG(kError, absl::StrCat(comm->Text(), others));
+  const MutexLock lock(&comm->mutex);
+  comm->failure =
+      absl::Status(failure.code(), absl::StrCat(failure.message(), others));
 }
 
 absl::Status PollForFailure(Comm* comm) {
   if (comm->state.load() == State::kReady) {
-    uint32_t state = DEVRT_COMM_PENDING;
-    const absl::Status status =
-        comm->Take(comm->provider.table->comm_poll(comm->provider.self,
-                                                   comm->handle, &state),
-                   "comm_poll");
+    const absl::Status status = AskEngine(comm);
     if (status.ok()) return status;
     Fail(comm, status);
   }
@@ -253,31 +316,8 @@ absl::Status PollForFailure(Comm* comm) {
 }
 
 void FailIfLate(Comm* comm) {
-  if (comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) return;
-  Comm::Pending oldest;
-  {
-    const MutexLock lock(&comm->mutex);
-    if (comm->pending.empty()) return;
-    oldest = comm->pending.front();
-  }
-  if (oldest.is_submitted && devrt::internal::IsOver(oldest.end)) {
-    NoteEnds(comm);
-    return;
-  }
-  if (comm->options.timeout == absl::InfiniteDuration()) return;
-  {
-    const MutexLock lock(&comm->mutex);
-    const CallRecord* const call = comm->ring->Find(oldest.number);
-    if (call == nullptr) return;
-    const absl::Duration age =
-        absl::Nanoseconds(static_cast<int64_t>(NowNs() - call->submit_ns));
-    if (age < comm->options.timeout) return;
-  }
-  Fail(comm, absl::DeadlineExceededError(absl::StrCat(
-                 "it is not complete after ",
-                 absl::FormatDuration(comm->options.timeout),
-                 ", the timeout of an operation: a rank is missing, or has "
-                 "come to another operation")));
+  const absl::Status late = CheckAge(comm);
+  if (!late.ok()) Fail(comm, late);
 }
 
 absl::Status AbortComm(Comm* comm, std::string_view why) {
@@ -292,6 +332,10 @@ absl::Status AbortComm(Comm* comm, std::string_view why) {
   }
   std::shared_ptr<Comm> self = comm->shared_from_this();
   return EndAll({std::move(self)});
+}
+
+absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms) {
+  return EndAll(comms, /*for_good=*/true);
 }
 
 void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,

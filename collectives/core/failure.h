@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "collectives/core/comm.h"
 
 namespace devrt::collectives::internal {
@@ -23,8 +24,16 @@ namespace devrt::collectives::internal {
 // aborted; OK while it is ready or finished.
 absl::Status PollForFailure(Comm* comm);
 
-// Notes a failure that the engine does not know of: a deadline of the watch.
+// Notes a failure that the engine does not know of, and follows
+// Options::on_failure.
 void Fail(Comm* comm, const absl::Status& why);
+
+// The two halves of a failure, for the watch.  NoteFailure asks the engine, and
+// looks for a call that is too old.  It returns the failure that it notes, and
+// OK if it notes none.  FollowFailure ends what the options say, which takes as
+// long as the engine does, and then adds what the records of all ranks say.
+absl::Status NoteFailure(Comm* comm);
+void FollowFailure(Comm* comm, const absl::Status& failure);
 
 // Fails the communicator if its oldest call is older than Options::timeout.
 // Marks calls that are complete.  Does nothing for an engine that has deadlines
@@ -33,6 +42,10 @@ void FailIfLate(Comm* comm);
 
 // Ends what runs, on this rank; see Communicator::Abort.
 absl::Status AbortComm(Comm* comm, std::string_view why);
+
+// Aborts communicators that have failed, also after a revoke: the engine lets
+// go of the children that it makes.
+absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms);
 
 // Gives a place back to the engine.  Quarantine for the device if the engine
 // does not return in time.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "arrays/storage/joint_step.h"
 #include "collectives/bootstrap/rank_lists.h"
 #include "collectives/core/create.h"
 #include "collectives/core/failure.h"
@@ -68,6 +69,19 @@ std::shared_ptr<Comm> Child(const Comm& parent, int rank, int size,
   return child;
 }
 
+// Fails parents whose children were not made, and aborts them whatever their
+// options say: an engine that is busy with a parent may write into its child.
+absl::Status GiveUp(CommSpan parents, const absl::Status& why) {
+  for (const std::shared_ptr<Comm>& parent : parents) {
+    Fail(parent.get(),
+         absl::Status(why.code(), absl::StrCat("no communicator was made "
+                                               "from it: ",
+                                               why.message())));
+  }
+  AbortFailed(parents).IgnoreError();  // the devices' errors say it
+  return why;
+}
+
 // Waits for the children, and for parents that the engine may be busy with.
 absl::Status AwaitChildren(CommSpan parents, CommSpan children, CallSite site) {
   CommVector made;
@@ -78,8 +92,9 @@ absl::Status AwaitChildren(CommSpan parents, CommSpan children, CallSite site) {
   for (const std::shared_ptr<Comm>& parent : parents) {
     if (parent->state.load() == State::kReady) all.push_back(parent);
   }
-  DEVRT_RETURN_IF_ERROR(
-      AwaitReady(all, absl::Now() + parents[0]->options.init_timeout));
+  const absl::Status ready =
+      AwaitReady(all, absl::Now() + parents[0]->options.init_timeout);
+  if (!ready.ok()) return GiveUp(parents, ready);
   for (const std::shared_ptr<Comm>& child : made) {
     DEVRT_RETURN_IF_ERROR(Complete(child, site));
   }
@@ -118,8 +133,10 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> GatherColors(
     gathered.push_back(std::move(out));
   }
   DEVRT_RETURN_IF_ERROR(SubmitTogether(operations, site));
-  DEVRT_RETURN_IF_ERROR(
-      WaitForAll(comms, absl::Now() + comms[0]->options.init_timeout, site));
+  const absl::Status waited =
+      WaitForAll(comms, absl::Now() + comms[0]->options.init_timeout, site);
+  if (absl::IsDeadlineExceeded(waited)) return GiveUp(comms, waited);
+  DEVRT_RETURN_IF_ERROR(waited);
   std::vector<std::vector<int32_t>> all;
   for (const Array& one : gathered) {
     DEVRT_ASSIGN_OR_RETURN(const Array host,
@@ -189,6 +206,17 @@ absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
   }
 }
 
+void AwaitLast(Comm* comm) {
+  for (uint32_t turn = 0; PollForFailure(comm).ok(); ++turn) {
+    FailIfLate(comm);
+    const auto is_over = [](const OrderPoint& end) {
+      return devrt::internal::IsOver(end);
+    };
+    if (std::all_of(comm->last.begin(), comm->last.end(), is_over)) return;
+    PauseBetweenPolls(comm->provider, turn);
+  }
+}
+
 absl::Status BarrierRanks(CommSpan comms, absl::Time deadline, CallSite site) {
   DEVRT_RETURN_IF_ERROR(CheckRanks("Barrier", comms));
   std::vector<GroupedOperation> operations;
@@ -245,10 +273,11 @@ absl::StatusOr<CommVector> SplitRanks(CommSpan comms,
     const devrt_comm_options_v0 options =
         EngineOptions(comm->options, name.c_str());
     devrt_comm handle = nullptr;
-    DEVRT_RETURN_IF_ERROR(comm->Take(
+    const absl::Status begun = comm->Take(
         comm->provider.table->comm_split(comm->provider.self, comm->handle,
                                          colors[i], keys[i], &options, &handle),
-        "comm_split"));
+        "comm_split");
+    if (!begun.ok()) return i == 0 ? begun : GiveUp(comms, begun);
     if (child == nullptr) continue;
     child->handle = handle;
     children[i] = std::move(child);
@@ -298,12 +327,13 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
               comm->size - static_cast<int>(sorted.size()),
               absl::StrCat(split, ".shrunk"), split << 32 | 0xffffffff);
     const bool has_failed = comm->state.load() == State::kFailed;
-    DEVRT_RETURN_IF_ERROR(comm->Take(
-        comm->provider.table->comm_shrink(comm->provider.self, comm->handle,
-                                          sorted.data(),
-                                          static_cast<uint32_t>(sorted.size()),
-                                          has_failed ? 1 : 0, &child->handle),
-        "comm_shrink"));
+    const absl::Status begun =
+        comm->Take(comm->provider.table->comm_shrink(
+                       comm->provider.self, comm->handle, sorted.data(),
+                       static_cast<uint32_t>(sorted.size()), has_failed ? 1 : 0,
+                       &child->handle),
+                   "comm_shrink");
+    if (!begun.ok()) return children.empty() ? begun : GiveUp(comms, begun);
     children.push_back(std::move(child));
   }
   DEVRT_RETURN_IF_ERROR(AwaitChildren(comms, children, site));

@@ -27,6 +27,10 @@ using CommVector = std::vector<std::shared_ptr<Comm>>;
 absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
                      CallSite site);
 
+// Waits until the work of the last submission is over, or the communicator has
+// failed.  For the thread that uses it.
+void AwaitLast(Comm* comm);
+
 absl::Status BarrierRanks(CommSpan comms, absl::Time deadline, CallSite site);
 
 // Of each rank its place in its part of the split; nullptr for color -1.

@@ -352,7 +352,8 @@ void Submission::Note(absl::Span<DeviceOrder* const> orders,
   }
 }
 
-// An error of the engine, which may have found that a communicator has failed.
+// An error of the engine, which may have found that a communicator has failed:
+// then the failure, or ABORTED if it came before the call.
 absl::Status Submission::Explain(absl::Status status) {
   if (absl::IsDeadlineExceeded(status)) {
     // Part of the operations may be enqueued.
@@ -361,7 +362,8 @@ absl::Status Submission::Explain(absl::Status status) {
   for (Comm* const comm : comms_) {
     FailIfLate(comm);
     const absl::Status failure = PollForFailure(comm);
-    if (!failure.ok()) return CheckReady(*comm);
+    if (failure.ok()) continue;
+    return absl::IsAborted(status) ? CheckReady(*comm) : failure;
   }
   return status;
 }

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/core/failure.h"
@@ -20,6 +21,7 @@ struct Watch {
   std::mutex mutex;
   std::vector<std::weak_ptr<Comm>> comms;
   bool runs = false;
+  int following = 0;  // threads of Follow
 };
 
 Watch& TheWatch() {
@@ -27,13 +29,30 @@ Watch& TheWatch() {
   return *watch;
 }
 
+// Follows a failure on a thread of its own: an engine that does not end a
+// communicator keeps nobody from looking at the others.
+void Follow(std::shared_ptr<Comm> comm, const absl::Status& failure) {
+  {
+    Watch& watch = TheWatch();
+    const std::lock_guard<std::mutex> lock(watch.mutex);
+    ++watch.following;
+  }
+  std::thread([comm = std::move(comm), failure]() mutable {
+    FollowFailure(comm.get(), failure);
+    comm.reset();  // the last reference may end the communicator
+    Watch& watch = TheWatch();
+    const std::lock_guard<std::mutex> lock(watch.mutex);
+    --watch.following;
+  }).detach();
+}
+
 // Returns false if the communicator needs no other look.
-bool Look(Comm* comm) {
+bool Look(const std::shared_ptr<Comm>& comm) {
   if (comm->state.load() != State::kReady || !IsOpen(comm->device)) {
     return false;
   }
-  if (!PollForFailure(comm).ok()) return false;
-  FailIfLate(comm);
+  const absl::Status failure = NoteFailure(comm.get());
+  if (!failure.ok()) Follow(comm, failure);
   return comm->state.load() == State::kReady;
 }
 
@@ -49,7 +68,7 @@ void Run() {
     // With no lock held: the last reference may end a communicator here.
     for (std::weak_ptr<Comm>& weak : comms) {
       const std::shared_ptr<Comm> comm = weak.lock();
-      if (comm != nullptr && Look(comm.get())) weak.reset();
+      if (comm != nullptr && Look(comm)) weak.reset();
     }
     // What is left in the list needs no other look.
     const std::lock_guard<std::mutex> lock(watch.mutex);
@@ -83,7 +102,7 @@ void WatchComm(const std::shared_ptr<Comm>& comm) {
 bool IsWatching() {
   Watch& watch = TheWatch();
   const std::lock_guard<std::mutex> lock(watch.mutex);
-  return watch.runs;
+  return watch.runs || watch.following != 0;
 }
 
 }  // namespace devrt::collectives::internal

@@ -2,7 +2,8 @@
 //
 // The watch: a thread that looks every 100 ms whether communicators have failed
 // or their oldest call is too old.  It runs while there is one that needs it:
-// of an engine without deadlines of its own.
+// of an engine without deadlines of its own.  Each failure that it finds is
+// followed on another thread.
 //
 // Threads: any.
 
@@ -19,7 +20,7 @@ namespace devrt::collectives::internal {
 // own deadlines.
 void WatchComm(const std::shared_ptr<Comm>& comm);
 
-// Returns true if the thread runs; for tests.
+// Returns true if the thread runs, or one that follows a failure; for tests.
 bool IsWatching();
 
 }  // namespace devrt::collectives::internal

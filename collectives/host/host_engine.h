@@ -13,9 +13,10 @@
 //                                                        options);
 //
 // A call that submits operations returns when they are complete, or when their
-// time is over (Options::timeout).  Then the communicator has failed.  What the
-// engine still does keeps its memory, which counts as allocated, until a later
-// call for another communicator finds that the engine has ended it.
+// time is over (Options::timeout), in which the stream's earlier work counts.
+// Then the communicator has failed.  What the engine still does keeps its memory,
+// which counts as allocated, until a later call for another communicator finds
+// that the engine has ended it.
 //
 // Ownership: a registered engine lives until the end of the process, and the
 // communicators that it makes belong to devrt.  Threads: an engine is called
@@ -45,7 +46,7 @@ struct HostPlace {
 // The place of one rank.
 class DEVRT_EXPORT HostCommunicator {
  public:
-  // Frees the place.  What was started is complete.
+  // Frees the place.  What was started is complete, but Finish may not be.
   virtual ~HostCommunicator() = default;
   // Which rank this is.  Of a child of Split, asked when it is ready.
   virtual HostPlace place() const = 0;
@@ -59,6 +60,11 @@ class DEVRT_EXPORT HostCommunicator {
   // As comm_split of devrt_collectives.h; nullptr for color -1.
   virtual absl::StatusOr<std::unique_ptr<HostCommunicator>> Split(int color,
                                                                   int key) = 0;
+  // Returns true if every rank has come to its end.  Called until it does, and
+  // then nothing else is.  It must not meet an operation of another rank.  An
+  // engine that cannot tell returns true: Communicator::Finish waits for no
+  // other rank then.
+  virtual absl::StatusOr<bool> Finish() { return true; }
 };
 
 // What makes communicators.

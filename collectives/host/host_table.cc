@@ -2,7 +2,6 @@
 #include "collectives/host/host_table.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -18,12 +17,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "collectives/host/host_member.h"
 #include "collectives/host/staging.h"
-#include "devrt/backends/abi/devrt_plugin_util.h"
 #include "devrt/collectives/host_engine.h"
 #include "devrt/runtime/status.h"
-#include "runtime/plugins/host_table.h"
 #include "runtime/registry/outside_calls.h"
 #include "runtime/registry/records.h"
 
@@ -32,111 +32,6 @@ namespace internal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// The table's `self`: an engine, for the devices of one backend.
-struct HostTable {
-  HostTable(HostEngine* of, Backend on)
-      : engine(of), backend(on), name(of->name()), version(of->version()) {}
-
-  HostEngine* const engine;
-  const Backend backend;
-  const std::string name, version;
-};
-
-devrt_status Refuse(const absl::Status& status) {
-  return status.ok() ? nullptr
-                     : plugin::Error(
-                           devrt::internal::HostTable(),
-                           static_cast<devrt_code>(status.code()), 0,
-                           {status.message().data(), status.message().size()});
-}
-
-// The place of one rank, behind a devrt_comm.
-class Member {
- public:
-  Member(const HostTable* table, Device device,
-         const devrt_comm_options_v0* options,
-         std::unique_ptr<HostCommunicator> comm)
-      : table_(table),
-        device_(device),
-        name_(options != nullptr && options->name != nullptr ? options->name
-                                                             : ""),
-        timeout_ns_(options != nullptr ? options->timeout_ns : 0),
-        comm_(std::move(comm)) {}
-
-  static Member* Of(devrt_comm comm) { return reinterpret_cast<Member*>(comm); }
-  devrt_comm handle() { return reinterpret_cast<devrt_comm>(this); }
-
-  const HostTable& table() const { return *table_; }
-  Device device() const { return device_; }
-  uint32_t ranks() const { return place_.ranks; }
-  uint32_t rank() const { return place_.rank; }
-  HostCommunicator* comm() const { return comm_.get(); }
-  uint64_t timeout_ns() const { return timeout_ns_; }
-
-  // Asks the engine while the communicator is PENDING; one thread at a time
-  // does, and the others are told that it is PENDING.
-  absl::StatusOr<bool> Poll() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!failure_.ok()) return failure_;
-      if (is_ready_) return true;
-      if (std::exchange(is_polled_, true)) return false;
-    }
-    absl::StatusOr<bool> ready = comm_->IsReady();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    is_polled_ = false;
-    if (!failure_.ok()) return failure_;
-    if (!ready.ok()) {
-      failure_ = ready.status();
-    } else if (*ready) {
-      place_ = comm_->place();
-      is_ready_ = true;
-    }
-    return ready;
-  }
-  // OK if operations may be submitted.
-  absl::Status CheckReady() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!failure_.ok()) {
-      return absl::AbortedError(
-          absl::StrCat(Text(), " has failed before: ", failure_.message()));
-    }
-    if (is_ready_) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat(Text(), " is PENDING: poll until it is READY"));
-  }
-  // Fails it, unless it has failed before.
-  void Fail(absl::Status why) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (failure_.ok()) failure_ = std::move(why);
-  }
-  bool HasFailed() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return !failure_.ok();
-  }
-  // The engine still works for it: it outlives the member.
-  std::unique_ptr<HostCommunicator> Take() { return std::move(comm_); }
-
-  // `communicator "grads" (rank 0 of 2, mtia:0)`
-  std::string Text() const {
-    return absl::StrCat(
-        "communicator ", name_.empty() ? "" : absl::StrCat("\"", name_, "\" "),
-        "(rank ", place_.rank, " of ", place_.ranks, ", ", device_.name(), ")");
-  }
-
- private:
-  const HostTable* const table_;
-  const Device device_;
-  const std::string name_;
-  const uint64_t timeout_ns_;
-  std::unique_ptr<HostCommunicator> comm_;
-  HostPlace place_;  // set before it is ready
-  mutable std::mutex mutex_;
-  bool is_ready_ = false;  // guarded by mutex_, as the next ones
-  bool is_polled_ = false;
-  absl::Status failure_;
-};
 
 // Communicators that failed while the engine worked for them, and the memory
 // that the engine may still use.
@@ -157,16 +52,24 @@ void AddLost(Lost lost) {
   const std::lock_guard<std::mutex> guard(all.mutex);
   all.lost.push_back(std::move(lost));
 }
-// Frees what the engine has ended meanwhile: a rank came late.
+absl::StatusOr<bool> AreLoaded(
+    const std::vector<std::unique_ptr<Staging>>& stagings) {
+  for (const auto& staging : stagings) {
+    DEVRT_ASSIGN_OR_RETURN(const bool is_loaded, staging->IsLoaded());
+    if (!is_loaded) return false;
+  }
+  return true;
+}
+// Frees what has ended meanwhile: a rank came late.
 void FreeLost() {
   AllLost& all = TheLost();
   const std::lock_guard<std::mutex> guard(all.mutex);
   for (auto lost = all.lost.begin(); lost != all.lost.end();) {
-    const bool is_over = std::all_of(
-        lost->comms.begin(), lost->comms.end(), [](const auto& comm) {
-          const absl::StatusOr<bool> done = comm->Test();
-          return done.ok() && *done;
-        });
+    const bool is_over = AreLoaded(lost->stagings).value_or(false) &&
+                         std::all_of(lost->comms.begin(), lost->comms.end(),
+                                     [](const auto& comm) {
+                                       return comm->Test().value_or(false);
+                                     });
     lost = is_over ? all.lost.erase(lost) : std::next(lost);
   }
 }
@@ -194,11 +97,19 @@ class Submission {
       : submissions_(submissions), count_(count) {}
 
   absl::Status Run() {
+    start_ = Clock::now();
     DEVRT_RETURN_IF_ERROR(Check());
     DEVRT_RETURN_IF_ERROR(Load());
-    absl::Status status = Start();
-    if (!status.ok() && started_ == 0 && IsRefusal(status)) return status;
-    if (status.ok()) status = Wait();
+    absl::Status status = Await([this] { return AreLoaded(stagings_); },
+                                "the earlier work of the stream has not ended");
+    if (status.ok()) {
+      status = Start();
+      if (!status.ok() && started_ == 0 && IsRefusal(status)) return status;
+    }
+    if (status.ok()) {
+      status = Await([this] { return Test(); },
+                     "a rank did not come, or submitted something else");
+    }
     if (!status.ok()) {
       Lose(status);
       return status;
@@ -234,7 +145,7 @@ class Submission {
     return absl::OkStatus();
   }
 
-  // Waits for the inputs.
+  // Begins to copy the inputs.
   absl::Status Load() {
     for (uint32_t i = 0; i < count_; ++i) {
       const devrt_submission_v0& part = submissions_[i];
@@ -260,48 +171,56 @@ class Submission {
     return absl::OkStatus();
   }
 
-  // Waits until everything is complete, the time is over, or a communicator was
-  // aborted.
-  absl::Status Wait() {
-    const Clock::time_point start = Clock::now();
-    std::vector<Member*> open = members_;
-    for (int turn = 0; !open.empty(); ++turn) {
-      for (size_t i = 0; i < open.size();) {
-        Member* const member = open[i];
+  // Returns true if the engine has ended all operations.
+  absl::StatusOr<bool> Test() const {
+    bool are_done = true;
+    for (Member* const member : members_) {
+      DEVRT_ASSIGN_OR_RETURN(const bool is_done, member->comm()->Test());
+      are_done = are_done && is_done;
+    }
+    return are_done;
+  }
+
+  // Waits until is_done() is true, the time is over, or a communicator was
+  // aborted.  `why`: what may keep it from being true.
+  template <typename IsDone>
+  absl::Status Await(IsDone is_done, absl::string_view why) const {
+    for (int turn = 0;; ++turn) {
+      for (const Member* const member : members_) {
         if (member->HasFailed()) return member->CheckReady();
-        DEVRT_ASSIGN_OR_RETURN(const bool is_done, member->comm()->Test());
-        if (is_done) {
-          open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      DEVRT_ASSIGN_OR_RETURN(const bool is_over, is_done());
+      if (is_over) return absl::OkStatus();
+      const auto waited = Clock::now() - start_;
+      for (const Member* const member : members_) {
+        if (member->timeout_ns() == 0 ||
+            waited <= std::chrono::nanoseconds(member->timeout_ns())) {
           continue;
         }
-        const auto waited = Clock::now() - start;
-        if (member->timeout_ns() != 0 &&
-            waited > std::chrono::nanoseconds(member->timeout_ns())) {
-          return absl::DeadlineExceededError(absl::StrCat(
-              member->Text(), ": ", member->table().name,
-              " has not ended the operations within ",
-              std::chrono::duration_cast<std::chrono::milliseconds>(waited)
-                  .count(),
-              " ms: a rank did not come, or submitted something else"));
-        }
-        ++i;
+        return absl::DeadlineExceededError(absl::StrCat(
+            member->Text(), ": ", member->table().name,
+            " has not ended the operations within ",
+            std::chrono::duration_cast<std::chrono::milliseconds>(waited)
+                .count(),
+            " ms: ", why));
       }
       if (turn > kSpins) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }
-    return absl::OkStatus();
   }
 
   void Fail(const absl::Status& why) {
     for (Member* const member : members_) member->Fail(why);
   }
-  // Fails the communicators.  The engine may go on with what was started.
+  // Fails the communicators.  The engine may go on with what was started, and
+  // the stream with the copies.
   void Lose(const absl::Status& why) {
     Fail(why);
-    if (started_ == 0) return;
     Lost lost;
-    for (Member* const member : members_) lost.comms.push_back(member->Take());
+    for (Member* const member : members_) {
+      if (started_ != 0) lost.comms.push_back(member->Take());
+    }
     lost.stagings = std::move(stagings_);
     AddLost(std::move(lost));
   }
@@ -312,6 +231,7 @@ class Submission {
   std::vector<std::unique_ptr<Staging>> stagings_;
   std::vector<std::pair<Member*, devrt_collective_v0>> ops_;
   size_t started_ = 0;  // of ops_
+  Clock::time_point start_;
 };
 
 HostTable* TableOf(void* self) { return static_cast<HostTable*>(self); }
@@ -391,9 +311,8 @@ devrt_status CommSplit(void*, devrt_comm comm, int32_t color, int32_t key,
   return nullptr;
 }
 
-// Every operation is complete when submit returns.
 devrt_status CommFinish(void*, devrt_comm comm) {
-  return Refuse(Member::Of(comm)->CheckReady());
+  return Refuse(Member::Of(comm)->Finish());
 }
 
 devrt_status CommDestroy(void*, devrt_comm comm) {

@@ -55,6 +55,12 @@ absl::StatusOr<OperandBytes> BytesOf(const devrt_collective_v0& op,
 }
 
 Staging::~Staging() {
+  if (event_ != nullptr) {
+    const auto* const record = device_.record();
+    TakeOutsideError(device_, record->ops->event_destroy(record->self, event_),
+                     "event_destroy")
+        .IgnoreError();
+  }
   for (void* const block : blocks_) FreePinned(block).IgnoreError();
 }
 
@@ -72,41 +78,68 @@ absl::StatusOr<devrt_collective_v0> Staging::Add(devrt_stream stream,
   devrt_collective_v0 on_host = op;
   on_host.src = nullptr;
   on_host.dst = nullptr;
+  stream_ = stream;
   if (bytes.src != 0) {
     DEVRT_ASSIGN_OR_RETURN(void* const block, NewBlock(bytes.src));
     on_host.src = block;
-    inputs_.push_back({stream, block, const_cast<void*>(op.src), bytes.src});
+    inputs_.push_back({block, const_cast<void*>(op.src), bytes.src});
   }
   if (bytes.dst != 0) {
     DEVRT_ASSIGN_OR_RETURN(on_host.dst, NewBlock(bytes.dst));
-    outputs_.push_back({stream, on_host.dst, op.dst, bytes.dst});
+    outputs_.push_back({on_host.dst, op.dst, bytes.dst});
   }
   return on_host;
 }
 
-absl::Status Staging::Run(const std::vector<Copy>& copies, bool to_host) {
+absl::Status Staging::Enqueue(const std::vector<Copy>& copies, bool to_host) {
+  if (stream_ == nullptr) return absl::OkStatus();  // no operations
   const auto* const record = device_.record();
+  if (event_ == nullptr) {
+    DEVRT_RETURN_IF_ERROR(TakeOutsideError(
+        device_,
+        record->ops->event_create(record->self, record->ordinal, 0, &event_),
+        "event_create"));
+  }
   absl::Status status;
-  size_t enqueued = 0;
-  for (; enqueued < copies.size() && status.ok(); ++enqueued) {
-    const Copy& copy = copies[enqueued];
+  for (const Copy& copy : copies) {
+    if (!status.ok()) break;
     status = TakeOutsideError(
         device_,
         record->ops->copy_async(
-            record->self, copy.stream, to_host ? copy.host : copy.device,
+            record->self, stream_, to_host ? copy.host : copy.device,
             to_host ? copy.device : copy.host, copy.bytes, DEVRT_COPY_INFER),
         "copy_async");
   }
-  // Also after an error: the blocks must not be freed before the copies end.
-  for (size_t i = 0; i < enqueued; ++i) {
-    status.Update(TakeOutsideError(
-        device_, record->ops->stream_sync(record->self, copies[i].stream),
-        "stream_sync"));
+  if (status.ok()) {
+    status = TakeOutsideError(
+        device_, record->ops->event_record(record->self, event_, stream_),
+        "event_record");
   }
+  if (status.ok()) return status;
+  // The blocks must not be freed before the copies end.
+  status.Update(TakeOutsideError(
+      device_, record->ops->stream_sync(record->self, stream_), "stream_sync"));
   return status;
 }
 
-absl::Status Staging::Load() { return Run(inputs_, /*to_host=*/true); }
-absl::Status Staging::Store() { return Run(outputs_, /*to_host=*/false); }
+absl::Status Staging::Load() { return Enqueue(inputs_, /*to_host=*/true); }
+
+absl::StatusOr<bool> Staging::IsLoaded() const {
+  if (event_ == nullptr) return true;
+  const auto* const record = device_.record();
+  uint32_t done = 0;
+  DEVRT_RETURN_IF_ERROR(TakeOutsideError(
+      device_, record->ops->event_query(record->self, event_, &done),
+      "event_query"));
+  return done != 0;
+}
+
+absl::Status Staging::Store() {
+  DEVRT_RETURN_IF_ERROR(Enqueue(outputs_, /*to_host=*/false));
+  if (event_ == nullptr) return absl::OkStatus();
+  const auto* const record = device_.record();
+  return TakeOutsideError(
+      device_, record->ops->event_sync(record->self, event_), "event_sync");
+}
 
 }  // namespace devrt::collectives::internal

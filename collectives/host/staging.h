@@ -6,11 +6,14 @@
 //   Staging staging(device);
 //   DEVRT_ASSIGN_OR_RETURN(devrt_collective_v0 on_host,
 //                          staging.Add(stream, op, ranks, rank));
-//   DEVRT_RETURN_IF_ERROR(staging.Load());    // the inputs; waits
+//   DEVRT_RETURN_IF_ERROR(staging.Load());    // the inputs
+//   ... until IsLoaded ...
 //   ... the engine runs on_host ...
 //   DEVRT_RETURN_IF_ERROR(staging.Store());   // the outputs; waits
 //
-// Ownership: the object frees its memory.
+// All operations of a Staging are of one stream.
+//
+// Ownership: the object frees its memory.  It must live until IsLoaded.
 // Threads: one at a time.
 
 #ifndef DEVRT_COLLECTIVES_HOST_STAGING_H_
@@ -46,22 +49,27 @@ class Staging {
   absl::StatusOr<devrt_collective_v0> Add(devrt_stream stream,
                                           const devrt_collective_v0& op,
                                           uint32_t ranks, uint32_t rank);
-  // Copies the inputs, behind the earlier work of their streams, and waits.
+  // Begins to copy the inputs, behind the earlier work of the stream.
   absl::Status Load();
+  // Returns true if that work and the copies are complete, or Load was not
+  // called.
+  absl::StatusOr<bool> IsLoaded() const;
   // Copies the outputs to the device, and waits.
   absl::Status Store();
 
  private:
   struct Copy {
-    devrt_stream stream;
     void* host;
     void* device;  // read by Load, written by Store
     uint64_t bytes;
   };
   absl::StatusOr<void*> NewBlock(uint64_t bytes);
-  absl::Status Run(const std::vector<Copy>& copies, bool to_host);
+  // Enqueues the copies, and records the event behind them.
+  absl::Status Enqueue(const std::vector<Copy>& copies, bool to_host);
 
   const Device device_;
+  devrt_stream stream_ = nullptr;
+  devrt_event event_ = nullptr;
   std::vector<void*> blocks_;
   std::vector<Copy> inputs_;
   std::vector<Copy> outputs_;

@@ -28,7 +28,8 @@
 // rank has called it.
 //
 // Ownership: communicators of MPI are freed unless MPI_Finalize was called
-// before.  Threads: one at a time calls MPI unless MPI_THREAD_MULTIPLE is
+// before.  After it a communicator refuses operations with FAILED_PRECONDITION.
+// Threads: one at a time calls MPI unless MPI_THREAD_MULTIPLE is
 // provided.
 
 #ifndef DEVRT_COLLECTIVES_MPI_MPI_ENGINE_H_
@@ -115,10 +116,17 @@ inline bool IsMpiFinal() {
   return is_final != 0;
 }
 
+// Every call of MPI after MPI_Finalize ends the process.
+inline absl::Status CheckNotFinal() {
+  return IsMpiFinal() ? absl::FailedPreconditionError("MPI_Finalize was called")
+                      : absl::OkStatus();
+}
+
 // What MPI writes to while it makes a communicator.
 struct MpiMaking {
   // Returns true if MPI has ended it.
   absl::StatusOr<bool> IsOver() {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int is_done = 0;
     DEVRT_RETURN_IF_ERROR(
         MpiStatus("MPI_Test", MPI_Test(&request, &is_done, MPI_STATUS_IGNORE)));
@@ -139,10 +147,11 @@ inline void KeepUntilOver(std::unique_ptr<MpiMaking> making) {
   static auto* const kept = new std::list<std::unique_ptr<MpiMaking>>;
   const std::lock_guard<std::mutex> lock(*mutex);
   kept->push_back(std::move(making));
-  if (IsMpiFinal()) return;
   kept->remove_if([](const std::unique_ptr<MpiMaking>& other) {
     const absl::StatusOr<bool> over = other->IsOver();
-    return over.ok() && *over;
+    if (!over.ok() || !*over) return false;
+    if (other->comm != MPI_COMM_NULL) MPI_Comm_free(&other->comm);
+    return true;
   });
 }
 
@@ -164,6 +173,11 @@ class MpiCommunicator final : public HostCommunicator {
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
   ~MpiCommunicator() override {
     if (making_ != nullptr) KeepUntilOver(std::move(making_));
+    for (MPI_Request& request : end_requests_) {
+      if (request != MPI_REQUEST_NULL && !IsMpiFinal()) {
+        MPI_Request_free(&request);
+      }
+    }
     if (comm_ != MPI_COMM_NULL && !IsMpiFinal()) MPI_Comm_free(&comm_);
   }
 
@@ -187,6 +201,7 @@ class MpiCommunicator final : public HostCommunicator {
   }
 
   absl::Status Start(const devrt_collective_v0& op) override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     if (op.count > INT_MAX) {
       return absl::InvalidArgumentError(
           absl::StrCat("count is ", op.count, "; MPI takes at most ", INT_MAX));
@@ -196,6 +211,7 @@ class MpiCommunicator final : public HostCommunicator {
   }
 
   absl::StatusOr<bool> Test() override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int is_done = 0;
     DEVRT_RETURN_IF_ERROR(MpiStatus(
         "MPI_Testall",
@@ -207,6 +223,7 @@ class MpiCommunicator final : public HostCommunicator {
 
   absl::StatusOr<std::unique_ptr<HostCommunicator>> Split(int color,
                                                           int key) override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     auto making = std::make_unique<MpiMaking>();
     making->parent = comm_;
     making->own_wish = {color, key};
@@ -225,8 +242,48 @@ class MpiCommunicator final : public HostCommunicator {
     return child;
   }
 
+  // All ranks tell rank 0 that they have come, and it tells all: by messages,
+  // because a collective would meet one of a rank that has not come.
+  absl::StatusOr<bool> Finish() override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
+    const int steps = rank_ == 0 ? 2 : 1;
+    for (int step = end_steps_; step <= steps; ++step) {
+      int is_done = 0;
+      DEVRT_RETURN_IF_ERROR(MpiStatus(
+          "MPI_Testall",
+          MPI_Testall(static_cast<int>(end_requests_.size()),
+                      end_requests_.data(), &is_done, MPI_STATUSES_IGNORE)));
+      if (is_done == 0) return false;
+      if (end_steps_ == steps) break;
+      DEVRT_RETURN_IF_ERROR(MpiStatus("MPI", NextStepToEnd()));
+    }
+    return true;
+  }
+
  private:
   MpiCommunicator() = default;
+
+  int NextStepToEnd() {
+    ++end_steps_;
+    end_requests_.clear();
+    const auto exchange = [this](int peer, bool sends) {
+      end_requests_.push_back(MPI_REQUEST_NULL);
+      MPI_Request* const request = &end_requests_.back();
+      return sends ? MPI_Isend(nullptr, 0, MPI_BYTE, peer, kEndTag, comm_,
+                               request)
+                   : MPI_Irecv(nullptr, 0, MPI_BYTE, peer, kEndTag, comm_,
+                               request);
+    };
+    int result = MPI_SUCCESS;
+    if (rank_ != 0) {
+      result = exchange(0, /*sends=*/true);
+      return result == MPI_SUCCESS ? exchange(0, /*sends=*/false) : result;
+    }
+    for (int peer = 1; peer < size_ && result == MPI_SUCCESS; ++peer) {
+      result = exchange(peer, /*sends=*/end_steps_ == 2);
+    }
+    return result;
+  }
 
   // The communicator of the ranks that wished for this color.  Groups of
   // different colors have no rank in common, so that one tag serves all.
@@ -313,11 +370,14 @@ class MpiCommunicator final : public HostCommunicator {
   }
 
   static constexpr int kTag = 1;
+  static constexpr int kEndTag = 2;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   std::vector<MPI_Request> requests_;
+  std::vector<MPI_Request> end_requests_;  // of Finish
+  int end_steps_ = 0;
   std::unique_ptr<MpiMaking> making_;  // nullptr: it is made
 };
 
@@ -350,6 +410,7 @@ class MpiEngine final : public HostEngine {
   }
   absl::StatusOr<std::unique_ptr<HostCommunicator>> Begin(
       uint32_t ranks, uint32_t rank) override {
+    DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int own_rank = 0;
     int own_ranks = 0;
     MPI_Comm_rank(comm_, &own_rank);

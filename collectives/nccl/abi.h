@@ -5,8 +5,8 @@
 // pointers.  No header of either is needed to build devrt, and one build works
 // with every version from kOldestVersion on.
 //
-// tests/collectives/nccl/abi_test.cc compares this file with an installed
-// nccl.h.
+// tests/collectives/nccl/abi_test.py compares this file with an installed
+// nccl.h, by abi_check.cc.
 
 #ifndef DEVRT_COLLECTIVES_NCCL_ABI_H_
 #define DEVRT_COLLECTIVES_NCCL_ABI_H_

@@ -6,12 +6,14 @@
 
 #include <cstring>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "devrt/collectives/communicator.h"
 #include "tests/collectives/collectives_fixture.h"
 
@@ -31,6 +33,7 @@ struct Behaviour {
   int started = 0;
   std::function<void()> on_start;
   int alive = 0;  // communicators
+  bool finishes = true;
 };
 Behaviour g_behaviour;
 
@@ -59,6 +62,7 @@ class LoopCommunicator final : public HostCommunicator {
     if (color < 0) return nullptr;
     return std::make_unique<LoopCommunicator>();
   }
+  absl::StatusOr<bool> Finish() override { return g_behaviour.finishes; }
 
  private:
   int asked_ = 0;
@@ -164,14 +168,50 @@ TEST_F(HostEngines, AnOperationThatDoesNotEndEndsAtItsTime) {
     g_behaviour.ends = false;
     const Array x = Of(1);
     const absl::Status status = comm.AllReduce(x, x);
-    EXPECT_TRUE(absl::StrContains(status.message(), "within")) << status;
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                 ::testing::HasSubstr("within")));
     EXPECT_EQ(comm.state(), collectives::State::kFailed);
+    EXPECT_TRUE(absl::IsAborted(comm.AllReduce(x, x)));
   }
   // The engine still works for it: it is freed when that has ended.
   EXPECT_EQ(g_behaviour.alive, 1);
   g_behaviour.ends = true;
   const Communicator next = Make();
   EXPECT_EQ(g_behaviour.alive, 1);
+}
+
+// The time of an operation counts from its submission.
+TEST_F(HostEngines, EarlierWorkThatDoesNotEndCountsToo) {
+  Reset("mode=threaded");
+  {
+    Communicator comm = Make(absl::Milliseconds(20));
+    const Array x = Of(1);
+    const Stream stream = Must(Stream::Create(dev(0)));
+    std::promise<void> release;
+    ASSERT_OK(LaunchHostFunc(stream, [future = release.get_future().share()](
+                                         absl::Status) { future.wait(); }));
+    EXPECT_THAT(comm.AllReduce(x, x, Reduction::kSum, stream),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         ::testing::HasSubstr("the earlier work")));
+    EXPECT_EQ(comm.state(), collectives::State::kFailed);
+    EXPECT_EQ(g_behaviour.started, 0);
+    release.set_value();
+    EXPECT_OK(stream.Synchronize());
+  }
+  const Communicator next = Make();  // frees the copies' memory
+  EXPECT_EQ(g_behaviour.alive, 1);
+}
+
+// K-C16
+TEST_F(HostEngines, FinishWaitsUntilTheEngineSaysThatAllRanksHaveCome) {
+  Communicator comm = Make();
+  g_behaviour.finishes = false;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      comm.Finish(absl::Now() + absl::Milliseconds(5))));
+  EXPECT_EQ(comm.state(), collectives::State::kReady);
+  g_behaviour.finishes = true;
+  EXPECT_OK(comm.Finish());
+  EXPECT_EQ(comm.state(), collectives::State::kFinished);
 }
 
 TEST_F(HostEngines, NamesAreUsedOnce) {

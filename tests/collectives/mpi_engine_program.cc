@@ -8,12 +8,14 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
@@ -178,7 +180,10 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
   Options options = MpiOptions();
   options.timeout = absl::Milliseconds(200);
   Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
-  if (comm.rank() + 1 == comm.size()) return;
+  if (comm.rank() + 1 == comm.size()) {
+    ExpectOk(comm.Abort("it does not come"), "Abort");
+    return;
+  }
   const Array x = Of(device, 4, 1);
   const absl::Status late = comm.AllReduce(x, x);
   Expect(!late.ok() && absl::StrContains(late.message(), "did not come"),
@@ -189,7 +194,32 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
          "another answer");
 }
 
-void Run(const char* backend) {
+// Rank 0 cannot finish before the others do (K-C16).
+void FinishesTogether(Device device, Bootstrap* bootstrap) {
+  Communicator comm =
+      Value(Communicator::Create(device, *bootstrap, MpiOptions()));
+  const Array x = Of(device, 4, comm.rank());
+  ExpectOk(comm.Broadcast(x, 0), "broadcast");
+  if (comm.rank() == 0) {
+    const absl::Status early =
+        comm.Finish(absl::Now() + absl::Milliseconds(20));
+    Expect(absl::IsDeadlineExceeded(early), "no end before the others",
+           early.ToString());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  ExpectOk(comm.Finish(absl::Now() + absl::Seconds(30)), "Finish");
+}
+
+// A communicator that outlives MPI_Finalize, beside one that was lost.
+void AfterFinalize(Communicator* comm) {
+  const Array x = Of(comm->device(), 4, 1);
+  const absl::Status late = comm->AllReduce(x, x);
+  Expect(absl::StrContains(late.message(), "MPI_Finalize was called"),
+         "no operation after MPI_Finalize", late.ToString());
+}
+
+// Returns a communicator that may live until the end.
+Communicator Run(const char* backend) {
   ExpectOk(devrt::collectives::RegisterMpi(MPI_COMM_WORLD), "RegisterMpi");
   Expect(absl::IsAlreadyExists(devrt::collectives::RegisterMpi(MPI_COMM_WORLD)),
          "one engine of a name", "another answer");
@@ -206,7 +236,9 @@ void Run(const char* backend) {
     ExpectOk(comm.Finish(), "Finish");
   }
   CallsThatDiffer(device, bootstrap.get());
+  FinishesTogether(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
+  return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }
 
 }  // namespace
@@ -215,10 +247,12 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
-  Run(argc > 1 ? argv[1] : "mtia");
+  std::optional<Communicator> comm = Run(argc > 1 ? argv[1] : "mtia");
   int mine = g_failed ? 1 : 0;
   int any = 0;
   MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();
-  return any;
+  AfterFinalize(&*comm);
+  comm.reset();
+  return g_failed ? 1 : any;
 }

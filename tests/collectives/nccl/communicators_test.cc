@@ -229,6 +229,83 @@ TEST_F(NcclCommunicators, InitThatNeverEnds) {
   EXPECT_EQ(fake_nccl_live(), 0);
 }
 
+// The watch goes on beside an abort that does not return.
+TEST_F(NcclCommunicators, FailInTimeBesideAnAbortThatHangs) {
+  fake_nccl_knobs knobs = {};
+  knobs.abort_hangs = 1;
+  fake_nccl_set(&knobs);
+  Options options;
+  options.timeout = absl::Milliseconds(50);
+  std::vector<Communicator> first = MakeRanks(options);
+  options.timeout = absl::Milliseconds(400);
+  options.on_failure = collectives::OnFailure::kReport;
+  std::vector<Communicator> second = MakeRanks(options);
+  const Array x = Ints(0, {1});
+  const Array y = Ints(1, {1});
+  ASSERT_OK(second[1].AllReduce(y, y));
+  ASSERT_OK(first[0].AllReduce(x, x));
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (second[1].comm()->state.load() == State::kReady && absl::Now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(first[0].comm()->state.load(), State::kFailed);
+  EXPECT_EQ(second[1].comm()->state.load(), State::kFailed);
+  fake_nccl_let_go();
+}
+
+// A rank that waits for others in vain fails, and leaves nothing of the child.
+TEST_F(NcclCommunicators, FailIfNoChildIsMade) {
+  Options options;
+  options.init_timeout = absl::Milliseconds(50);
+  for (const auto on_failure :
+       {collectives::OnFailure::kReport, collectives::OnFailure::kAbort}) {
+    options.on_failure = on_failure;
+    std::vector<Communicator> ranks = MakeRanks(options);
+    EXPECT_THAT(ranks[0].Shrink({2}).status(),  // rank 1 does not come
+                StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
+    EXPECT_EQ(ranks[0].state(), State::kFailed);
+    EXPECT_THAT(ranks[0].failure().message(),
+                HasSubstr("no communicator was made from it"));
+    EXPECT_EQ(fake_nccl_live(), kRanks - 1);
+    EXPECT_THAT(ranks[1].Split(0, 0).status(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
+    EXPECT_EQ(ranks[1].state(), State::kFailed);
+    EXPECT_EQ(fake_nccl_live(), kRanks - 2);
+  }
+}
+
+TEST_F(NcclCommunicators, KeepRegisteredMemoryThatOperationsUse) {
+  Options options;
+  options.timeout = absl::Milliseconds(100);
+  std::vector<Communicator> ranks = MakeRanks(options);
+  {
+    const std::vector<Array> arrays = SubmitWithoutLast(&ranks, streams_[0]);
+    const auto registration = ranks[0].Register(arrays[0]);
+    ASSERT_OK(registration.status());
+  }
+  // The destructor has waited until the operation was ended.
+  EXPECT_EQ(ranks[0].comm()->state.load(), State::kFailed);
+}
+
+TEST_F(NcclCommunicators, TakeRegisteredMemoryBackBeforeTheirEnd) {
+  Options options;
+  options.watch = false;  // its polls are calls, too
+  const absl::Span<const Device> last(&devices_[2], 1);
+  std::vector<Communicator> ranks =
+      Must(Communicator::CreateAll(last, options));
+  for (const bool is_late : {false, true}) {
+    {
+      const auto registration = ranks[0].Register(Ints(2, {1}));
+      ASSERT_OK(registration.status());
+      if (is_late) {
+        EXPECT_OK(ranks[0].Finish());
+      }
+    }
+    EXPECT_EQ(std::string(fake_nccl_last_call()) == "ncclCommDeregister",
+              !is_late);
+  }
+}
+
 // K-C12.  The last test: the device is lost.
 TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
   collectives::internal::SetAbortLimit(absl::Milliseconds(100));

@@ -205,6 +205,53 @@ bool WorkIn(Trial* run, std::vector<Rank>* ranks) {
   return ok;
 }
 
+bool RegisterIn(Trial* run, Rank* rank) {
+  if (!Has(DEVRT_COLLECTIVES_REGISTER)) return true;
+  void* handle = nullptr;
+  return run->Ok(Call<&devrt_collectives_v0::buffer_register>(
+                     rank->comm, rank->Allocate(16), uint64_t{16}, &handle),
+                 "buffer_register") &&
+         run->Ok(
+             Call<&devrt_collectives_v0::buffer_deregister>(rank->comm, handle),
+             "buffer_deregister");
+}
+
+// A shrink without a rank that is gone, after a revoke.
+bool ShrinkIn(Trial* run, const devrt_comm (&parents)[2]) {
+  if (!Has(DEVRT_COLLECTIVES_SHRINK) || !Has(DEVRT_COLLECTIVES_REVOKE)) {
+    return true;
+  }
+  devrt_comm children[2] = {};
+  bool ok = true;
+  for (devrt_comm parent : parents) {
+    ok = ok && run->Ok(Call<&devrt_collectives_v0::comm_revoke>(parent),
+                       "comm_revoke");
+    ok = ok && run->Ok(WaitReady(parent), "comm_poll after a revoke");
+  }
+  for (uint32_t i = 0; i < 2 && ok; ++i) {
+    ok = run->Ok(Call<&devrt_collectives_v0::comm_shrink>(parents[i], nullptr,
+                                                          0u, 0u, &children[i]),
+                 "comm_shrink");
+  }
+  for (devrt_comm child : children) {
+    ok = ok && run->Ok(WaitReady(child), "comm_poll of a shrunk one");
+  }
+  for (devrt_comm parent : parents) {
+    ok = ok && run->Ok(WaitReady(parent), "comm_poll of its parent");
+  }
+  for (devrt_comm parent : parents) {
+    if (ok) break;
+    (void)run->Ok(Call<&devrt_collectives_v0::comm_abort>(parent),
+                  "comm_abort of a parent");
+  }
+  for (devrt_comm child : children) {
+    if (child == nullptr) continue;
+    (void)run->Ok(Call<&devrt_collectives_v0::comm_destroy>(child),
+                  "comm_destroy of a shrunk one");
+  }
+  return ok;
+}
+
 bool SplitIn(Trial* run, std::vector<Rank>* ranks) {
   if (!Has(DEVRT_COLLECTIVES_SPLIT)) return true;
   const devrt_comm_options_v0 options = Named("child");
@@ -221,6 +268,7 @@ bool SplitIn(Trial* run, std::vector<Rank>* ranks) {
   for (Rank& rank : *ranks) {
     ok = ok && run->Ok(WaitReady(rank.comm), "comm_poll of a parent");
   }
+  ok = ok && ShrinkIn(run, children);
   // A child that the library still makes ends after its parent.
   for (Rank& rank : *ranks) {
     if (!ok) (void)run->Ok(rank.Abort(), "comm_abort");
@@ -261,6 +309,7 @@ TEST_F(NcclFailures, AtEveryNativeCallLeaveNothing) {
     std::vector<Rank> ranks = MakeRanks(2);
     bool ok = ConnectIn(&run, &ranks);
     ok = ok && WorkIn(&run, &ranks);
+    ok = ok && RegisterIn(&run, &ranks[0]);
     ok = ok && SplitIn(&run, &ranks);
     EndIn(&run, &ranks, ok);
     EXPECT_EQ(run.unexpected, "") << "call " << n;
