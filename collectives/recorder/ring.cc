@@ -213,6 +213,7 @@ const char* Ring::Name(uint32_t name) const {
 }
 
 uint32_t Ring::NameOf(const char* text) {
+  if (text == nullptr) return 0;  // the place of the call is unknown
   if (text == last_name_.first) return last_name_.second;
   const auto [found, is_new] = names_.try_emplace(text, 0);
   last_name_ = *found;

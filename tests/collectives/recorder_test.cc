@@ -113,6 +113,16 @@ TEST_F(Records, KeepTheNewest) {
   EXPECT_EQ(ring->Find(5 + kRecords)->end_ns, 0u);
 }
 
+// A call from Python may have no line.
+TEST_F(Records, OfAnUnknownPlaceBehindAKnownOne) {
+  const auto ring = MakeRing(0, 1);
+  Call call = AllReduceOf(1, 4);
+  EXPECT_EQ(ring->Append(call), 1);
+  call.site = {};
+  EXPECT_EQ(ring->Append(call), 2);
+  EXPECT_EQ(ring->Find(2)->file, 0);
+}
+
 TEST_F(Reports, TheRankThatIsBehind) {
   std::vector<std::unique_ptr<Ring>> rings;
   for (uint32_t rank = 0; rank < 4; ++rank) {
