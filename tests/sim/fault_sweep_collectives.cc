@@ -68,9 +68,12 @@ absl::Status UseCollectives() {
   DEVRT_RETURN_IF_ERROR(ranks[0].Supports(OpKind::kAllReduce, kInt32).status());
   DEVRT_ASSIGN_OR_RETURN(const Array often,
                          Array::Empty({64}, kInt32, ranks[0].device()));
-  DEVRT_ASSIGN_OR_RETURN(const collectives::Registration registered,
-                         ranks[0].Register(often));
-  DEVRT_RETURN_IF_ERROR(SumRanks(ranks));
+  {
+    // It ends before the communicator does, and so takes the memory back.
+    DEVRT_ASSIGN_OR_RETURN(const collectives::Registration registered,
+                           ranks[0].Register(often));
+    DEVRT_RETURN_IF_ERROR(SumRanks(ranks));
+  }
   {
     DEVRT_ASSIGN_OR_RETURN(std::vector<std::optional<Communicator>> made,
                            Communicator::SplitAll(ranks, {0, 0}, {1, 0}));
