@@ -5,6 +5,8 @@ All need the package for the Python that runs gpu-check: --python DIR|WHEEL.
 """
 
 import collections
+import concurrent.futures
+import os
 import pathlib
 import re
 import sys
@@ -55,12 +57,22 @@ def can_import(check, options, where):
 
 
 def tests(check, options):
-    """Runs tests/python, with the cuda backend beside mtia or with mtia alone."""
+    """Runs tests/python, with the cuda backend beside mtia or with mtia alone.
+
+    Files run beside each other, or the part would take ten minutes.  Only two use the
+    GPU at a time, since their tests allow a call little time.
+    """
     where = package(check, options)
     if not can_import(check, options, where):
         return
-    for file in test_files(check, options):
-        command = run_tests(check, options, where, file)
+    files = test_files(check, options)
+    with (concurrent.futures.ThreadPoolExecutor(2) as on_gpu,
+          concurrent.futures.ThreadPoolExecutor(workers()) as on_mtia):
+        lanes = {True: on_mtia, False: on_gpu}
+        started = [(file, lanes[mtia_alone(options, file)].submit(
+            run_tests, check, options, where, file)) for file in files]
+    for file, future in started:
+        command = future.result()
         lines = command.output.strip().splitlines() or [""]
         said = f"{file.name}: {lines[-1].strip('= ')}"
         counts = counts_of(lines[-1])
@@ -72,6 +84,11 @@ def tests(check, options):
             counts.setdefault("failed", 1)
             check.add(command.part, FAILED, f"{said}: {command.ending}", counts,
                       failed_of(command.output) or [f"{said}: {command.ending}"])
+
+
+def workers():
+    """Returns how many files of mtia run at a time."""
+    return max(1, min(8, len(os.sched_getaffinity(0)) // 2))
 
 
 def test_files(check, options):
@@ -108,8 +125,12 @@ def failed_of(output):
     return re.findall(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+)", output, re.MULTILINE)
 
 
+def mtia_alone(options, file):
+    return file.name in OF_MTIA or options.backend == "mtia"
+
+
 def backends(options, file):
-    if file.name in OF_MTIA or options.backend == "mtia":
+    if mtia_alone(options, file):
         return {"DEVRT_BACKENDS": "mtia"}
     return {"DEVRT_BACKENDS": "cuda,mtia", "DEVRT_TEST_BACKEND": "cuda"}
 

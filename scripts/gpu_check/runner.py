@@ -2,6 +2,7 @@
 """Runs commands for the parts, and keeps their results."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -61,6 +62,7 @@ class Runner:
         self.folder = folder
         self.rows = []
         self.commands = []
+        self.numbers = itertools.count(1)
         # For the result file, by part.
         self.figures = {}
         self.bench_rows = {}
@@ -109,7 +111,10 @@ class Runner:
         return path
 
     def run(self, words, timeout, variables=None):
-        """Runs a command, and ends it with all its children when the time is up."""
+        """Runs a command, and ends it with all its children when the time is up.
+
+        Several threads of a part may run commands at a time.
+        """
         begin = time.monotonic()
         words = [str(word) for word in words]
         process = subprocess.Popen(
@@ -126,7 +131,7 @@ class Runner:
         command = Command(self.part, words, code, output,
                           time.monotonic() - begin)
         self.commands.append(command)
-        number = len(self.commands)
+        number = next(self.numbers)
         (self.folder / f"{number:02}_{self.part}.txt").write_text(
             f"$ {command.text}\n{output}\n{command.ending}\n",
             encoding="utf-8")
