@@ -16,6 +16,8 @@ import statistics
 import sys
 import timeit
 
+import ratio_chart
+
 import devrt
 
 BARS = {
@@ -379,14 +381,47 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-peers", action="store_true",
                         help="measure devrt alone")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures")
+    parser.add_argument("--json", metavar="FILE",
+                        help="also write the figures; - prints them alone")
+    parser.add_argument("--picture", metavar="FILE",
+                        help="also draw devrt beside the best of the others, as SVG")
     args = parser.parse_args()
-    backend = args.backend or devrt.current_device().backend
-
-    libraries = [(f"devrt/{backend}", *of_devrt(backend))]
+    try:
+        backend = args.backend or devrt.current_device().backend
+        if not devrt.devices(backend):
+            sys.exit(f"python_bench: the backend {backend} has no device")
+        libraries = [(f"devrt/{backend}", *of_devrt(backend))]
+    except devrt.Error as error:
+        sys.exit(f"python_bench: {error}")
     libraries += [] if args.no_peers else peers()
     columns = measure(libraries, args.rounds)
+    if args.picture:
+        draw(columns, args.picture)
+    figures = {"backend": backend, "python": sys.version,
+               "devices": len(devrt.devices(backend)), "ns": columns, "bars": BARS}
+    if args.json == "-":
+        print(json.dumps(figures, indent=1))
+        return
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=1)
+    print_table(columns, backend)
 
+
+def draw(columns, path):
+    """Draws the rows that another library has as well."""
+    own, *others = columns.values()
+    rows = [{"row": row, "unit": "ns",
+             "ratio": own[row] / min(other[row] for other in others if row in other)}
+            for row in own if any(row in other for other in others)]
+    if not rows:
+        print("# no picture: no other library was measured", file=sys.stderr)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(ratio_chart.chart("Calls of Python", rows))
+
+
+def print_table(columns, backend):
     print("| ns per call | " + " | ".join(columns) + " | bar | |")
     print("|---|" + "---|" * (len(columns) + 2))
     own = columns[f"devrt/{backend}"]
@@ -396,11 +431,6 @@ def main():
         over = bar is not None and row in own and own[row] > bar
         print(f"| {row} | " + " | ".join(cells)
               + f" | {bar or '-'} | {'over' if over else ''} |")
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"backend": backend, "python": sys.version,
-                       "devices": len(devrt.devices(backend)),
-                       "ns": columns, "bars": BARS}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m devrt`: the command in the place of the Python process."""
 
+import json
 import os
 import pathlib
 import signal
@@ -43,6 +44,46 @@ def test_signals_are_the_commands_own():
     os.close(writing)
     assert (done.returncode, done.stderr) == (there.returncode, there.stderr)
     assert done.returncode == -signal.SIGPIPE
+
+
+@needs_tool
+def test_bench_calls_measures_this_package():
+    done = subprocess.run(
+        [TOOL, "bench", "calls", "--quick", "--json", f"--python={sys.executable}"],
+        capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["backend"] == "mtia"
+    assert list(figures["ns"]) == ["devrt/mtia"]
+    assert figures["ns"]["devrt/mtia"]["array x + y"] > 0
+
+
+@needs_tool
+@pytest.mark.parametrize("backend", ["acme", "cpu"])
+def test_bench_calls_names_a_wrong_backend(backend):
+    done = subprocess.run(
+        [TOOL, "bench", "calls", f"--backend={backend}", f"--python={sys.executable}"],
+        capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert backend in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_picture_of_calls_has_the_rows_of_others(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(
+        str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+    import python_bench
+
+    own = {"event record": 100.0, "array x + y": 800.0, "with stream": 90.0}
+    path = tmp_path / "calls.svg"
+    python_bench.draw({"devrt/cuda": own, "torch": {"event record": 250.0},
+                       "cupy": {"event record": 400.0, "array x + y": 400.0}}, path)
+    drawn = path.read_text(encoding="utf-8")
+    assert ">event record<" in drawn and ">2.5<" in drawn
+    assert ">array x + y<" in drawn and ">0.5<" in drawn
+    assert "with stream" not in drawn
+    python_bench.draw({"devrt/cuda": own}, tmp_path / "none.svg")
+    assert not (tmp_path / "none.svg").exists()
+    assert "no picture" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""devrt bench memory: what it measures and how it says so."""
+"""devrt bench: what it measures and how it says so."""
 
 import pathlib
+import textwrap
 import unittest
 
-from tool import FAILURE, TOOL, ToolTest
+from tool import FAILURE, ROOT, TOOL, ToolTest
 
 MEASURED = ["pair_512", "pair_1mib", "mixed_64", "beside_1k", "beside_1m",
             "random_of_1k", "random_of_1m", "raw_pair_512", "pinned_512",
@@ -97,12 +98,53 @@ class Bench(ToolTest):
         self.assert_wrong_usage(["bench", "memory", "--device=x"], "--device")
         self.assert_wrong_usage(["bench", "memory", "--device=9"],
                                 "index value 9")
+        self.assert_wrong_usage(["bench", "memory", "--picture=x.svg"], "--picture")
+        self.assert_wrong_usage(["bench", "calls", "--device=1"], "--device")
 
     def test_missing_backend(self):
         result = self.run_tool("bench", "memory", "--backend=acme",
                                expect=FAILURE)
         self.assertIn("acme", result.stderr)
         self.assertEqual(result.stdout, "")
+
+
+class BenchCalls(ToolTest):
+    """tests/python/test_command.py has the figures: they take the Python package."""
+
+    def interpreter(self, script):
+        path = self.folder / "interpreter"
+        path.write_text("#!/bin/sh\n" + textwrap.dedent(script), encoding="utf-8")
+        path.chmod(0o755)
+        return f"--python={path}"
+
+    def test_the_program_and_what_it_draws_with_lie_in_one_folder(self):
+        said = self.run_tool("bench", "calls", "--backend=cuda", self.interpreter("""
+            cmp "$2" "$BENCH/python_bench.py" || exit 3
+            cmp "${2%/*}/ratio_chart.py" "$BENCH/ratio_chart.py" || exit 3
+            echo "$@"
+            """), "--picture=p.svg", "--json", "--quick",
+            BENCH=str(ROOT / "bench")).stdout.split()
+        self.assertEqual(said[0], "-B")
+        self.assertFalse(pathlib.Path(said[1]).parent.exists())
+        self.assertEqual(said[2:], ["--backend=cuda", "--rounds=2", "--json=-",
+                                    f"--picture={self.folder.resolve() / 'p.svg'}"])
+
+    def test_other_libraries_stay_out_on_the_simulator(self):
+        said = self.run_tool("bench", "calls", self.interpreter('echo "$@"')).stdout
+        self.assertEqual(said.split()[2:],
+                         ["--backend=mtia", "--rounds=9", "--no-peers"])
+
+    def test_the_exit_code_is_that_of_python(self):
+        self.run_tool("bench", "calls", self.interpreter("exit 7"), expect=7)
+
+    def test_no_such_python(self):
+        result = self.run_tool("bench", "calls", "--python=./none", expect=FAILURE)
+        self.assertIn("./none cannot be run: No such file", result.stderr)
+        self.assertIn("--python", result.stderr)
+
+    def test_no_folder_for_temporary_files(self):
+        result = self.run_tool("bench", "calls", expect=FAILURE, TMPDIR="/dev/null")
+        self.assertIn("TMPDIR", result.stderr)
 
 
 if __name__ == "__main__":
