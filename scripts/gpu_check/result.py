@@ -10,7 +10,7 @@ A file is a JSON object:
     quick       true for --quick: fewer random programs, medians of fewer figures
     machine     gpus and devices (names), architectures ("sm_90"), driver, cuda (its
                 version), system, processor, libraries (versions by name)
-    parts       the parts that ran, by name; a part that --skip names is left out
+    parts       the parts that ran, by name; without those that were left out
 
 A part:
 

@@ -27,7 +27,7 @@ class Row:
     detail: str
     counts: dict  # number of tests by outcome
     failures: list  # the tests that failed
-    left_out: bool = False  # by --skip
+    left_out: bool = False  # by --skip or --only
 
 
 @dataclasses.dataclass
