@@ -57,22 +57,11 @@ def can_import(check, options, where):
 
 
 def tests(check, options):
-    """Runs tests/python, with the cuda backend beside mtia or with mtia alone.
-
-    Files run beside each other, or the part would take ten minutes.  Only two use the
-    GPU at a time, since their tests allow a call little time.
-    """
+    """Runs tests/python, with the cuda backend beside mtia or with mtia alone."""
     where = package(check, options)
     if not can_import(check, options, where):
         return
-    files = test_files(check, options)
-    with (concurrent.futures.ThreadPoolExecutor(2) as on_gpu,
-          concurrent.futures.ThreadPoolExecutor(workers()) as on_mtia):
-        lanes = {True: on_mtia, False: on_gpu}
-        started = [(file, lanes[mtia_alone(options, file)].submit(
-            run_tests, check, options, where, file)) for file in files]
-    for file, future in started:
-        command = future.result()
+    for file, command in run_files(check, options, where, test_files(check, options)):
         lines = command.output.strip().splitlines() or [""]
         said = f"{file.name}: {lines[-1].strip('= ')}"
         counts = counts_of(lines[-1])
@@ -84,6 +73,19 @@ def tests(check, options):
             counts.setdefault("failed", 1)
             check.add(command.part, FAILED, f"{said}: {command.ending}", counts,
                       failed_of(command.output) or [f"{said}: {command.ending}"])
+
+
+def run_files(check, options, where, files, variables=lambda file: {}):
+    """Returns pairs: a file of tests, and the command that ran it.
+
+    Files run beside each other, or a part would take ten minutes.  Only two use the GPU
+    at a time, since their tests allow a call little time.
+    """
+    with (concurrent.futures.ThreadPoolExecutor(2) as on_gpu,
+          concurrent.futures.ThreadPoolExecutor(workers()) as on_mtia):
+        started = [(on_mtia if mtia_alone(options, file) else on_gpu).submit(
+            run_tests, check, options, where, file, variables(file)) for file in files]
+    return [(file, future.result()) for file, future in zip(files, started)]
 
 
 def workers():

@@ -168,25 +168,29 @@ def python_tests(check, options):
     where = python.package(check, options)
     if not python.can_import(check, options, where):
         return
+    findings = {
+        file: check.file(f"{name_of(file).replace('/', '.')}.findings.json")
+        for file in python.test_files(check, options)
+        if file.parent.name not in WITH_RACES and file.name not in WITH_RACES}
     seen = []
-    for file in python.test_files(check, options):
-        if file.parent.name in WITH_RACES or file.name in WITH_RACES:
-            continue
-        # Two folders may have a file of one name.
-        name = str(file.relative_to(python.ROOT / "tests/python"))
-        findings = check.file(f"{name.replace('/', '.')}.findings.json")
-        command = python.run_tests(check, options, where, file, layer(findings))
-        found = read(findings)
+    for file, command in python.run_files(check, options, where, list(findings),
+                                          lambda file: layer(findings[file])):
+        found = read(findings[file])
         if found is None and ran_nothing(command):
             continue
         wrong = None if command.code in (0, 1, NO_TESTS) else command.ending
-        seen.append((name, wrong, found))
+        seen.append((name_of(file), wrong, found))
     judge(check, "tests of the package", seen)
-    findings = check.file("interop.findings.json")
-    command, result = python.run_matrix(check, options, where, layer(findings),
+    of_matrix = check.file("interop.findings.json")
+    command, result = python.run_matrix(check, options, where, layer(of_matrix),
                                         ["--no-controls"])
     wrong = f"no result: {command.ending}" if result is None else None
-    judge(check, "interop matrix", [("matrix.py", wrong, read(findings))])
+    judge(check, "interop matrix", [("matrix.py", wrong, read(of_matrix))])
+
+
+def name_of(file):
+    """Returns the path in tests/python: two folders may have a file of one name."""
+    return str(file.relative_to(python.ROOT / "tests/python"))
 
 
 def ran_nothing(command):
