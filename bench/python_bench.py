@@ -18,7 +18,12 @@ import timeit
 
 import ratio_chart
 
-import devrt
+try:
+    import devrt
+except ImportError as missing:
+    sys.exit(f"python_bench: {sys.executable} cannot import devrt: {missing}; install "
+             "the package for this Python, or take another one")
+
 
 BARS = {
     "with device, same": 170,

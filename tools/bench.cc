@@ -116,7 +116,7 @@ constexpr Flag kFlags[] = {
 const Command kBenchCommand = {
     "bench",
     "memory|calls",
-    "What allocators and calls take on a device, beside bars and peers.",
+    "What allocators and calls take, beside bars and other libraries.",
     "memory measures a cached allocation and its free, alone, among mixed "
     "sizes "
     "and beside a million live blocks, pinned memory, 16 threads, the driver's "

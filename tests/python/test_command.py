@@ -68,6 +68,15 @@ def test_bench_calls_names_a_wrong_backend(backend):
     assert backend in done.stderr and "Traceback" not in done.stderr
 
 
+@needs_tool
+def test_bench_calls_names_a_python_without_the_package():
+    done = subprocess.run(
+        [TOOL, "bench", "calls", f"--python={sys.executable}"], capture_output=True,
+        text=True, timeout=60, env={**os.environ, "PYTHONPATH": ""})
+    assert done.returncode == 1
+    assert "cannot import devrt" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_the_picture_of_calls_has_the_rows_of_others(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(
         str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
