@@ -436,8 +436,8 @@ def benchmarks_page(topics):
         "call costs, and which limits devrt misses.\n",
         *bars_table(topics),
         "Each figure is a median. A run with `--quick` takes it of 3 repetitions of 0.02 s "
-        "instead of 7 of 0.1 s, and in Python of 5 rounds instead of 15. Such a run is "
-        "marked above its table.\n",
+        "instead of 9 of 0.1 s (7 before 2026-11-29), and in Python of 5 rounds "
+        "instead of 15. Such a run is marked above its table.\n",
         "The ratio in a table is devrt's figure divided by the best of the others', "
         "without those that are a bound. For times and memory (ns, MiB) a ratio below 1 "
         "is good; for speeds (GB/s, %, x) one above 1. Ratios can be compared between "

@@ -142,15 +142,17 @@ def run_google_benchmark(check, program, options, variables=None, chosen=None,
     """Returns the medians of its rows, from Google Benchmark's JSON.
 
     `chosen` is a filter of rows, and `tool` the words of a program that runs this one.
+    The repetitions of all rows take turns, so that some slow seconds touch few of each.
     Also adds a row for its end.
     """
     json_file = check.file(f"{program.name}.json")
-    least, times = ("0.02", 3) if options.quick else ("0.1", 7)
+    least, times = ("0.02", 3) if options.quick else ("0.1", 9)
     if options.simulated:  # to see that it runs
         least, times = "0.0001", 2
     command = check.run(
         [*tool, program, f"--benchmark_min_time={least}",
          f"--benchmark_repetitions={times}",
+         "--benchmark_enable_random_interleaving=true",
          "--benchmark_report_aggregates_only=true",
          f"--benchmark_out={json_file}", "--benchmark_out_format=json",
          *([f"--benchmark_filter={chosen}"] if chosen else [])], 600, variables)
