@@ -229,6 +229,7 @@ class Pieces(unittest.TestCase):
         def row(name, time, **more):
             return {"run_name": name, "real_time": time, "time_unit": "us", **more}
         made = driver_costs.bench_rows([
+            row("DevrtCurrentDevice", 0.013), row("RawCurrentContext", 0.008),
             row("DevrtStreamQuery", 1.3), row("RawStreamQuery", 1.25),
             row("DevrtLaunch/real_time", 3), row("RawLaunch/real_time", 2),
             row("DevrtCopyToHost/1073741824/real_time", 1, bytes_per_second=2**31),
@@ -236,7 +237,8 @@ class Pieces(unittest.TestCase):
         self.assertEqual(
             [(of["row"], of["unit"], of["devrt"], of["ratio"], of["bars"])
              for of in made],
-            [("stream query, idle", "ns", 1300, 1.04, {"1360 ns": True}),
+            [("current device", "ns", 13, 1.62, {"4 ns more than the driver": False}),
+             ("stream query, idle", "ns", 1300, 1.04, {"1360 ns": True}),
              ("launch of an own kernel", "ns", 3000, 1.5,
               {"1.1 of the driver": False}),
              ("to the host, 1 GiB", "GiB/s", 2, 1, {"0.99 of the driver": True})])
