@@ -3,6 +3,7 @@
 little.
 """
 
+import concurrent.futures
 import json
 import pathlib
 import statistics
@@ -172,18 +173,21 @@ def python_tests(check, options):
         file: check.file(f"{name_of(file).replace('/', '.')}.findings.json")
         for file in python.test_files(check, options)
         if file.parent.name not in WITH_RACES and file.name not in WITH_RACES}
+    of_matrix = check.file("interop.findings.json")
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        matrix = beside.submit(python.run_matrix, check, options, where,
+                               layer(of_matrix), ["--no-controls"])
+        ran = python.run_files(check, options, where, list(findings),
+                               lambda file: layer(findings[file]))
     seen = []
-    for file, command in python.run_files(check, options, where, list(findings),
-                                          lambda file: layer(findings[file])):
+    for file, command in ran:
         found = read(findings[file])
         if found is None and ran_nothing(command):
             continue
         wrong = None if command.code in (0, 1, NO_TESTS) else command.ending
         seen.append((name_of(file), wrong, found))
     judge(check, "tests of the package", seen)
-    of_matrix = check.file("interop.findings.json")
-    command, result = python.run_matrix(check, options, where, layer(of_matrix),
-                                        ["--no-controls"])
+    command, result = matrix.result()
     wrong = f"no result: {command.ending}" if result is None else None
     judge(check, "interop matrix", [("matrix.py", wrong, read(of_matrix))])
 
