@@ -146,12 +146,35 @@ inline CheckpointEvent* CheckpointList::PinNext(size_t step, uint64_t not_yet,
   return check;
 }
 
-inline CheckpointEvent* CheckpointList::Remove(const CheckpointEvent* check,
+inline CheckpointEvent* CheckpointList::Remove(CheckpointEvent* check,
                                                bool complete) {
   MutexLock lock(&mutex_);
   const size_t i = Find(check->epoch);
   const bool there = i < checks_.size() && checks_[i] == check;
-  return TakeOut(complete ? 0 : i, there ? i + 1 : i);
+  --check->pins;
+  CheckpointEvent* const taken = TakeOut(complete ? 0 : i, there ? i + 1 : i);
+  // Another thread may have removed it while it was pinned.
+  if (there || check->pins != 0 || !std::exchange(check->removed, false)) {
+    return taken;
+  }
+  check->next = taken;
+  return check;
+}
+
+inline CheckpointList::Answer CheckpointList::Settle(CheckpointEvent* check,
+                                                     bool* found,
+                                                     absl::Status* error) {
+  const Answer answer = Query(*check, error);
+  if (answer == Answer::kNotYet) {
+    Unpin(check);
+    return answer;
+  }
+  if (answer == Answer::kDone) {
+    *found = true;
+    Complete(*check);
+  }
+  pool_->ReturnAll(Remove(check, answer == Answer::kDone));
+  return answer;
 }
 
 CheckpointList::Answer CheckpointList::QueryAll(bool* found,
@@ -163,23 +186,28 @@ CheckpointList::Answer CheckpointList::QueryAll(bool* found,
   // the next poll.
   const uint64_t newest = clock_->Now();
   while (CheckpointEvent* const check = PinNext(step, not_yet, newest)) {
-    const Answer answer = Query(*check, error);
+    const uint64_t epoch = check->epoch;
+    const Answer answer = Settle(check, found, error);
+    if (answer == Answer::kFailed) return answer;
     if (answer == Answer::kNotYet) {
-      not_yet = check->epoch;
+      not_yet = epoch;
     } else {
-      const bool complete = answer == Answer::kDone;
-      CheckpointEvent* const over = Remove(check, complete);
-      if (complete) {
-        *found = true;
-        Complete(*check);
-      }
-      pool_->ReturnAll(over);
       step *= 2;
     }
-    Unpin(check);
-    if (answer == Answer::kFailed) return answer;
   }
   return not_yet == UINT64_MAX ? Answer::kDone : Answer::kNotYet;
+}
+
+CheckpointList::Answer CheckpointList::QueryFor(uint64_t epoch, bool* found,
+                                                absl::Status* error) {
+  CheckpointEvent* check = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    if (checks_.empty()) return Answer::kDone;
+    check = checks_[std::min(Find(epoch), checks_.size() - 1)];
+    ++check->pins;
+  }
+  return Settle(check, found, error);
 }
 
 void CheckpointList::QueryPinned(const CheckpointEvent& check) {

@@ -79,8 +79,9 @@ class CheckpointList {
   // Notes that a checkpoint was left out, because the list was full or the
   // stream was captured.  TakeLeftOut then returns true once.
   void NoteLeftOut() { left_out_.store(true, std::memory_order_relaxed); }
+  bool HasLeftOut() const { return left_out_.load(std::memory_order_relaxed); }
   bool TakeLeftOut() {
-    return left_out_.exchange(false, std::memory_order_relaxed);
+    return HasLeftOut() && left_out_.exchange(false, std::memory_order_relaxed);
   }
 
   // One thread polls at a time.  Returns false if another thread polls, or if
@@ -97,11 +98,18 @@ class CheckpointList {
   // the complete ones.  `found`: set if one was complete.  `error`: why a query
   // failed.
   Answer QueryAll(bool* found, absl::Status* error) DEVRT_EXCLUDES(mutex_);
+  // Queries the oldest checkpoint that covers `epoch`, or the newest one; kDone
+  // if there is none.  Removes it, and all before it, if it is complete.
+  Answer QueryFor(uint64_t epoch, bool* found, absl::Status* error)
+      DEVRT_EXCLUDES(mutex_);
   // Queries one checkpoint, which is pinned, and keeps it.
   void QueryPinned(const CheckpointEvent& check);
 
  private:
   Answer Query(const CheckpointEvent& check, absl::Status* error);
+  // Queries `check`, which is pinned, unpins it, and removes what is over.
+  Answer Settle(CheckpointEvent* check, bool* found, absl::Status* error)
+      DEVRT_EXCLUDES(mutex_);
   // Completes the epochs that `check` covers.
   void Complete(const CheckpointEvent& check);
   // Pins and returns the checkpoint that QueryAll queries next.  While
@@ -111,8 +119,9 @@ class CheckpointList {
   // left to the next poll.  Returns nullptr if none is left.
   CheckpointEvent* PinNext(size_t step, uint64_t not_yet, uint64_t newest)
       DEVRT_EXCLUDES(mutex_);
-  // Removes `check` and, if it is complete, all checkpoints before it.
-  CheckpointEvent* Remove(const CheckpointEvent* check, bool complete)
+  // Unpins and removes `check` and, if it is complete, all checkpoints before
+  // it.
+  CheckpointEvent* Remove(CheckpointEvent* check, bool complete)
       DEVRT_EXCLUDES(mutex_);
   void Insert(CheckpointEvent* check) DEVRT_REQUIRES(mutex_);
   // The index of the first checkpoint that covers `epoch`.
