@@ -13,6 +13,7 @@ std::vector<BlockPool*> StreamPools::All() {
   std::vector<BlockPool*> pools;
   {
     MutexLock lock(&mutex_);
+    pools.reserve(pools_.size());
     for (const auto& pool : pools_) pools.push_back(pool.get());
     std::sort(pools.begin(), pools.end(),
               [](const BlockPool* a, const BlockPool* b) {
