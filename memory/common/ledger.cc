@@ -272,6 +272,12 @@ void Ledger::Serve(bool meeting) {
             });
   bool new_peak = false;
   for (size_t r = 0; r < kRows; ++r) {
+    const auto is_in_row = [r](const LedgerShard* s) {
+      return r == kAllRow || s->waits_in == r;
+    };
+    if (!meeting && std::none_of(waiting_.begin(), waiting_.end(), is_in_row)) {
+      continue;
+    }
     for (size_t m = 0; m < kUnusedMetric; ++m) {
       new_peak |= ServeLane(r, m, meeting);
     }

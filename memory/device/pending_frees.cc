@@ -119,6 +119,7 @@ PendingFrees::Taken PendingFrees::TakeComplete(Timeline* timeline) {
 
 bool PendingFrees::Poll(size_t most, bool once) {
   bool settled = false;
+  if (empty()) return settled;
   for (const OrderPoint& next : NextPoints(most, once)) {
     Timeline* const timeline = next.timeline;
     once ? timeline->PollOnceFor(next.epoch) : timeline->PollFor(next.epoch);

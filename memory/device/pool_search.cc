@@ -59,7 +59,7 @@ absl::StatusOr<void*> PoolSearch::FindInOthers(StreamRef stream,
   // that borrows comes this long way for each block, and a small segment costs
   // little.
   const bool lend = !room || !IsSmall(wanted.size);
-  const std::vector<BlockPool*> pools = pools_->All();
+  const auto pools = pools_->All();
   BlockPool* const own = pools_->Of(stream);
   // The pools come in the order of these numbers.
   const auto next =

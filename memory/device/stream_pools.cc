@@ -9,8 +9,8 @@
 
 namespace devrt::internal {
 
-std::vector<BlockPool*> StreamPools::All() {
-  std::vector<BlockPool*> pools;
+absl::InlinedVector<BlockPool*, 16> StreamPools::All() {
+  absl::InlinedVector<BlockPool*, 16> pools;
   {
     MutexLock lock(&mutex_);
     pools.reserve(pools_.size());
