@@ -22,8 +22,18 @@ void Measure(benchmark::State& state, Body* body) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 
-// What the machine itself gives: locked instructions on a line of the thread's
-// own.
+// What the machine itself gives to threads that share nothing: arithmetic, which
+// two threads of one core share, and locked instructions, which mostly wait.
+void OwnWorkThreads(benchmark::State& state) {
+  uint64_t lanes[64] = {};
+  for (auto _ : state) {
+    for (uint64_t i = 0; i < 64; ++i) lanes[i] = lanes[i] * 5 + i;
+    benchmark::DoNotOptimize(lanes);
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
+}
+BENCHMARK(OwnWorkThreads)->ThreadRange(1, 16)->UseRealTime();
+
 void OwnLineThreads(benchmark::State& state) {
   alignas(64) std::atomic<uint64_t> own{0};
   for (auto _ : state) {

@@ -108,17 +108,14 @@ bool Ledger::TakeSpare(LedgerShard* shard, Row row, const Change& change,
   bool missing = false;
   for (size_t i = 0; i < 2; ++i) {
     const size_t r = needs->rows[i];
-    int64_t(&lanes)[kMetrics] = needs->lanes[i];
     for (size_t m = 0; m < kMetrics; ++m) {
-      lanes[m] = shard->current[r][m] + change.up[m] - change.down[m] -
-                 shard->lease[r][m];
-    }
-    for (size_t m = 0; m < kMetrics; ++m) {
-      if (lanes[m] <= 0) continue;
-      const int64_t taken = TakeShare(&spare_[r][m], lanes[m], shards);
+      const int64_t net = change.up[m] - change.down[m];
+      const int64_t need = shard->current[r][m] + net - shard->lease[r][m];
+      if (net <= 0 || need <= 0) continue;
+      const int64_t taken = TakeShare(&spare_[r][m], need, shards);
       shard->lease[r][m] += taken;
-      lanes[m] -= taken;
-      missing = missing || lanes[m] > 0;
+      needs->lanes[i][m] = need - taken;
+      missing = missing || taken < need;
     }
   }
   return !missing;

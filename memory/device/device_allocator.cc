@@ -240,6 +240,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
     }
     reports_.Freed(pool, block, uses->points);
     item.uses = std::move(uses->points);
+    pool->uses().Recycle(std::move(uses));
   }
   if (PendingFrees::IsOver(&item)) {
     SettleBlock(block);

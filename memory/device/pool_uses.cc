@@ -3,6 +3,7 @@
 #include "memory/device/pool_uses.h"
 
 #include <memory>
+#include <utility>
 
 namespace devrt::internal {
 
@@ -29,7 +30,7 @@ PoolAnswer PoolUses::Add(Segment* segment, const void* pointer,
   *foreign = false;
   // Allocated before the lock is taken; a block may have no uses so far.  The
   // second is for the rare case that one block ends where another begins.
-  std::unique_ptr<BlockUses> spare[2] = {std::make_unique<BlockUses>()};
+  std::unique_ptr<BlockUses> spare[2] = {NewUses()};
   for (;; spare[1] = std::make_unique<BlockUses>()) {
     SpinLockHolder hold(lock_);
     if (segment->pool.load(std::memory_order_relaxed) != pool_) {
@@ -57,9 +58,23 @@ PoolAnswer PoolUses::Add(Segment* segment, const void* pointer,
   }
 }
 
+std::unique_ptr<BlockUses> PoolUses::NewUses() {
+  std::unique_ptr<BlockUses> uses;
+  if (spare_.load(std::memory_order_relaxed) != nullptr) {
+    uses.reset(spare_.exchange(nullptr, std::memory_order_acquire));
+  }
+  return uses != nullptr ? std::move(uses) : std::make_unique<BlockUses>();
+}
+
+void PoolUses::Recycle(std::unique_ptr<BlockUses> uses) {
+  uses->points.clear();
+  uses->open.clear();
+  uses.reset(spare_.exchange(uses.release(), std::memory_order_acq_rel));
+}
+
 PoolAnswer PoolUses::AddPoints(Segment* segment, const void* pointer,
                                absl::Span<const StreamUse> uses) {
-  auto spare = std::make_unique<BlockUses>();
+  std::unique_ptr<BlockUses> spare = NewUses();
   SpinLockHolder hold(lock_);
   if (segment->pool.load(std::memory_order_relaxed) != pool_) {
     return PoolAnswer::kMoved;

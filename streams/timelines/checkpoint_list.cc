@@ -12,6 +12,29 @@ namespace devrt::internal {
 // Only tests destroy a list.
 CheckpointList::~CheckpointList() {
   for (CheckpointEvent* check : checks_) delete check;
+  delete spare_.load();
+}
+
+// One event goes to and fro between a list and its spare one without the lock
+// of the pool.
+inline absl::StatusOr<CheckpointEvent*> CheckpointList::AcquireEvent() {
+  if (spare_.load(std::memory_order_relaxed) != nullptr) {
+    CheckpointEvent* const spare =
+        spare_.exchange(nullptr, std::memory_order_acquire);
+    if (spare != nullptr) return spare;
+  }
+  return pool_->Acquire();
+}
+
+inline void CheckpointList::ReturnEvents(CheckpointEvent* events) {
+  if (events == nullptr) return;
+  CheckpointEvent* const others = std::exchange(events->next, nullptr);
+  CheckpointEvent* none = nullptr;
+  if (!spare_.compare_exchange_strong(none, events, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+    pool_->Return(events);
+  }
+  pool_->ReturnAll(others);
 }
 
 bool CheckpointList::IsIdle() const {
@@ -21,7 +44,7 @@ bool CheckpointList::IsIdle() const {
 
 absl::Status CheckpointList::Record(devrt_stream stream, bool last,
                                     CheckpointEvent** pinned) {
-  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check, pool_->Acquire());
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check, AcquireEvent());
   check->epoch = clock_->BeginLook();
   check->last = last;
   // Uses that are noted after the end read the raised epoch, and their work was
@@ -51,6 +74,7 @@ void CheckpointList::Insert(CheckpointEvent* check) {
   auto place = checks_.end();
   while (place != checks_.begin() && place[-1]->epoch > check->epoch) --place;
   checks_.insert(place, check);
+  size_.store(checks_.size(), std::memory_order_relaxed);
 }
 
 size_t CheckpointList::Find(uint64_t epoch) const {
@@ -75,6 +99,7 @@ CheckpointEvent* CheckpointList::TakeOut(size_t first, size_t last) {
   const auto begin = checks_.begin();
   checks_.erase(begin + static_cast<ptrdiff_t>(first),
                 begin + static_cast<ptrdiff_t>(last));
+  size_.store(checks_.size(), std::memory_order_relaxed);
   return taken;
 }
 
@@ -99,6 +124,7 @@ void CheckpointList::Clear() {
     checks = TakeOut(0, checks_.size());
   }
   pool_->ReturnAll(checks);
+  pool_->ReturnAll(spare_.exchange(nullptr, std::memory_order_acquire));
 }
 
 CheckpointEvent* CheckpointList::Pin(uint64_t epoch) {
@@ -161,9 +187,9 @@ inline CheckpointEvent* CheckpointList::Remove(CheckpointEvent* check,
   return check;
 }
 
-inline CheckpointList::Answer CheckpointList::Settle(CheckpointEvent* check,
-                                                     bool* found,
-                                                     absl::Status* error) {
+CheckpointList::Answer CheckpointList::QueryOnce(CheckpointEvent* check,
+                                                 bool* found,
+                                                 absl::Status* error) {
   const Answer answer = Query(*check, error);
   if (answer == Answer::kNotYet) {
     Unpin(check);
@@ -173,7 +199,7 @@ inline CheckpointList::Answer CheckpointList::Settle(CheckpointEvent* check,
     *found = true;
     Complete(*check);
   }
-  pool_->ReturnAll(Remove(check, answer == Answer::kDone));
+  ReturnEvents(Remove(check, answer == Answer::kDone));
   return answer;
 }
 
@@ -187,7 +213,7 @@ CheckpointList::Answer CheckpointList::QueryAll(bool* found,
   const uint64_t newest = clock_->Now();
   while (CheckpointEvent* const check = PinNext(step, not_yet, newest)) {
     const uint64_t epoch = check->epoch;
-    const Answer answer = Settle(check, found, error);
+    const Answer answer = QueryOnce(check, found, error);
     if (answer == Answer::kFailed) return answer;
     if (answer == Answer::kNotYet) {
       not_yet = epoch;
@@ -196,18 +222,6 @@ CheckpointList::Answer CheckpointList::QueryAll(bool* found,
     }
   }
   return not_yet == UINT64_MAX ? Answer::kDone : Answer::kNotYet;
-}
-
-CheckpointList::Answer CheckpointList::QueryFor(uint64_t epoch, bool* found,
-                                                absl::Status* error) {
-  CheckpointEvent* check = nullptr;
-  {
-    MutexLock lock(&mutex_);
-    if (checks_.empty()) return Answer::kDone;
-    check = checks_[std::min(Find(epoch), checks_.size() - 1)];
-    ++check->pins;
-  }
-  return Settle(check, found, error);
 }
 
 void CheckpointList::QueryPinned(const CheckpointEvent& check) {

@@ -16,6 +16,7 @@
 #ifndef DEVRT_STREAMS_TIMELINES_CHECKPOINT_LIST_H_
 #define DEVRT_STREAMS_TIMELINES_CHECKPOINT_LIST_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -53,10 +54,7 @@ class CheckpointList {
   uint64_t covered() const { return covered_.load(std::memory_order_acquire); }
   // Returns true if a checkpoint was recorded behind the work of `epoch`.
   bool Covers(uint64_t epoch) const { return covered() >= epoch; }
-  bool IsFull() const DEVRT_EXCLUDES(mutex_) {
-    MutexLock lock(&mutex_);
-    return checks_.size() >= kMost;
-  }
+  bool IsFull() const { return size_.load(std::memory_order_relaxed) >= kMost; }
   // Returns true if no checkpoint is open and no thread polls.
   bool IsIdle() const DEVRT_EXCLUDES(mutex_);
 
@@ -85,12 +83,18 @@ class CheckpointList {
   }
 
   // One thread polls at a time.  Returns false if another thread polls, or if
-  // the list is empty and `even_if_empty` is false.
-  bool BeginPoll(bool even_if_empty) DEVRT_EXCLUDES(mutex_) {
+  // the list is empty and `even_if_empty` is false.  `first`, if not nullptr,
+  // receives the oldest checkpoint that covers `epoch`, or the newest one, with
+  // a pin; nullptr if there is none.
+  bool BeginPoll(bool even_if_empty, uint64_t epoch = 0,
+                 CheckpointEvent** first = nullptr) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (polling_.load(std::memory_order_acquire)) return false;
     if (checks_.empty() && !even_if_empty) return false;
     polling_.store(true, std::memory_order_relaxed);
+    if (first == nullptr || checks_.empty()) return true;
+    *first = checks_[std::min(Find(epoch), checks_.size() - 1)];
+    ++(*first)->pins;
     return true;
   }
   void EndPoll() { polling_.store(false, std::memory_order_release); }
@@ -98,18 +102,18 @@ class CheckpointList {
   // the complete ones.  `found`: set if one was complete.  `error`: why a query
   // failed.
   Answer QueryAll(bool* found, absl::Status* error) DEVRT_EXCLUDES(mutex_);
-  // Queries the oldest checkpoint that covers `epoch`, or the newest one; kDone
-  // if there is none.  Removes it, and all before it, if it is complete.
-  Answer QueryFor(uint64_t epoch, bool* found, absl::Status* error)
+  // Queries `check`, which is pinned, and unpins it.  Removes it, and all before
+  // it, if it is complete.  `found` and `error` as above.
+  Answer QueryOnce(CheckpointEvent* check, bool* found, absl::Status* error)
       DEVRT_EXCLUDES(mutex_);
   // Queries one checkpoint, which is pinned, and keeps it.
   void QueryPinned(const CheckpointEvent& check);
 
  private:
   Answer Query(const CheckpointEvent& check, absl::Status* error);
-  // Queries `check`, which is pinned, unpins it, and removes what is over.
-  Answer Settle(CheckpointEvent* check, bool* found, absl::Status* error)
-      DEVRT_EXCLUDES(mutex_);
+  absl::StatusOr<CheckpointEvent*> AcquireEvent();
+  // Keeps one of a chain of events, and returns the others to the pool.
+  void ReturnEvents(CheckpointEvent* events);
   // Completes the epochs that `check` covers.
   void Complete(const CheckpointEvent& check);
   // Pins and returns the checkpoint that QueryAll queries next.  While
@@ -136,7 +140,9 @@ class CheckpointList {
   EpochClock* const clock_;
   std::atomic<uint64_t> covered_{0};  // epoch of the newest checkpoint
   std::atomic<bool> left_out_{false};
-  std::atomic<bool> polling_{false};  // set under the lock
+  std::atomic<bool> polling_{false};              // set under the lock
+  std::atomic<size_t> size_{0};                   // of checks_
+  std::atomic<CheckpointEvent*> spare_{nullptr};  // an unused event
   mutable Mutex mutex_;
   std::vector<CheckpointEvent*> checks_ DEVRT_GUARDED_BY(mutex_);  // by epoch
 };

@@ -201,15 +201,22 @@ void Timeline::RecordLeftOut(devrt_stream handle) {
 
 bool Timeline::Poll(const Effort& effort, absl::Status* error) {
   if (!IsOpen(device_)) return false;
-  if (!checkpoints_.BeginPoll(effort.query_stream)) return false;
+  CheckpointEvent* first = nullptr;
+  if (!checkpoints_.BeginPoll(effort.query_stream, effort.enough,
+                              effort.once ? &first : nullptr)) {
+    return false;
+  }
   const uint64_t before = completed();
   {
     const RelaxedCaptures relaxed(device_, native_.capture());
     bool found = false;
     absl::Status failed;
-    const CheckpointList::Answer answer =
-        effort.once ? checkpoints_.QueryFor(effort.enough, &found, &failed)
-                    : checkpoints_.QueryAll(&found, &failed);
+    CheckpointList::Answer answer = CheckpointList::Answer::kDone;
+    if (!effort.once) {
+      answer = checkpoints_.QueryAll(&found, &failed);
+    } else if (first != nullptr) {
+      answer = checkpoints_.QueryOnce(first, &found, &failed);
+    }
     const bool query_stream = effort.query_stream &&
                               answer != CheckpointList::Answer::kNotYet &&
                               !IsComplete(effort.enough);
