@@ -193,6 +193,49 @@ void RawStreamQuery(benchmark::State& state) {
 }
 BENCHMARK(RawStreamQuery);
 
+// What a poll of the allocator calls: a query of an event that is complete, and
+// of one that is not, and what keeps other libraries' captures valid.
+void RawEventQuery(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  CUevent event;
+  Raw(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  Raw(DRIVER(cuEventRecord)(event, stream));
+  Raw(DRIVER(cuStreamSynchronize)(stream));
+  const auto query = DRIVER(cuEventQuery);
+  for (auto _ : state) benchmark::DoNotOptimize(query(event));
+}
+BENCHMARK(RawEventQuery);
+
+void RawEventRecordAndQuery(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  CUevent event;
+  Raw(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  const auto record = DRIVER(cuEventRecord);
+  const auto query = DRIVER(cuEventQuery);
+  for (auto _ : state) {
+    record(event, stream);
+    benchmark::DoNotOptimize(query(event));
+  }
+}
+BENCHMARK(RawEventRecordAndQuery);
+
+void RawExchangeCaptureMode(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  benchmark::DoNotOptimize(stream);
+  const auto exchange = DRIVER(cuThreadExchangeStreamCaptureMode);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  for (auto _ : state) benchmark::DoNotOptimize(exchange(&mode));
+}
+BENCHMARK(RawExchangeCaptureMode);
+
+void RawStreamIsCapturing(benchmark::State& state) {
+  const CUstream stream = RawStream();
+  const auto ask = DRIVER(cuStreamIsCapturing);
+  CUstreamCaptureStatus status;
+  for (auto _ : state) benchmark::DoNotOptimize(ask(stream, &status));
+}
+BENCHMARK(RawStreamIsCapturing);
+
 void DevrtStreamQuery(benchmark::State& state) {
   devrt::Stream stream = Value(devrt::Stream::Create(Gpu()));
   for (auto _ : state) {

@@ -6,6 +6,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "bench/bench_support.h"
@@ -20,6 +21,27 @@ void Measure(benchmark::State& state, Body* body) {
   for (auto _ : state) body->RunOnce();
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
+
+// What the machine itself gives to threads that share nothing: arithmetic, which
+// two threads of one core share, and locked instructions, which mostly wait.
+void OwnWorkThreads(benchmark::State& state) {
+  uint64_t lanes[64] = {};
+  for (auto _ : state) {
+    for (uint64_t i = 0; i < 64; ++i) lanes[i] = lanes[i] * 5 + i;
+    benchmark::DoNotOptimize(lanes);
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
+}
+BENCHMARK(OwnWorkThreads)->ThreadRange(1, 16)->UseRealTime();
+
+void OwnLineThreads(benchmark::State& state) {
+  alignas(64) std::atomic<uint64_t> own{0};
+  for (auto _ : state) {
+    for (int i = 0; i < 8; ++i) own.fetch_add(1);
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
+}
+BENCHMARK(OwnLineThreads)->ThreadRange(1, 16)->UseRealTime();
 
 // All threads use blocks of one size.
 void PairThreads(benchmark::State& state) {

@@ -3,6 +3,7 @@
 #include "memory/common/ledger.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cassert>
@@ -59,8 +60,14 @@ int64_t ShareOf(int64_t rest, int64_t need, int64_t among) {
   return share - share % need;
 }
 
+int64_t Nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 // Takes `need` and an equal share of the rest, or all if `need` is more.
-int64_t TakeSpare(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
+int64_t TakeShare(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
   int64_t left = spare->load(std::memory_order_relaxed);
   int64_t taken;
   do {
@@ -76,6 +83,7 @@ int64_t TakeSpare(std::atomic<int64_t>* spare, int64_t need, int64_t shards) {
 void Ledger::Add(SpinLock* lock, LedgerShard* shard) {
   MutexLock hold(&mutex_);
   accounts_.push_back({lock, shard});
+  waiting_.reserve(accounts_.capacity());
   Publish();
 }
 
@@ -92,26 +100,51 @@ void Ledger::Publish() {
   shards_.store(static_cast<int64_t>(count), std::memory_order_release);
 }
 
-bool Ledger::Count(LedgerShard* shard, Row row, const Change& change) {
+bool Ledger::TakeSpare(LedgerShard* shard, Row row, const Change& change,
+                       Needs* needs) {
   const int64_t shards =
       std::max<int64_t>(1, shards_.load(std::memory_order_relaxed));
-  Needs needs = {{row, kAllRow}, {}};
+  *needs = {{row, kAllRow}, {}};
   bool missing = false;
   for (size_t i = 0; i < 2; ++i) {
-    const size_t r = needs.rows[i];
+    const size_t r = needs->rows[i];
     for (size_t m = 0; m < kMetrics; ++m) {
-      const int64_t need = shard->current[r][m] + change.up[m] -
-                           change.down[m] - shard->lease[r][m];
-      if (need <= 0) continue;
-      const int64_t taken = TakeSpare(&spare_[r][m], need, shards);
+      const int64_t net = change.up[m] - change.down[m];
+      const int64_t need = shard->current[r][m] + net - shard->lease[r][m];
+      if (net <= 0 || need <= 0) continue;
+      const int64_t taken = TakeShare(&spare_[r][m], need, shards);
       shard->lease[r][m] += taken;
-      needs.lanes[i][m] = need - taken;
+      needs->lanes[i][m] = need - taken;
       missing = missing || taken < need;
     }
   }
-  // The bytes taken so far stay leased, also if the rest fails.
-  if (missing) Borrow(shard, &needs);
-  return shard->Apply(row, change);
+  return !missing;
+}
+
+void Ledger::Count(LedgerShard* shard, Row row, const Change& change) {
+  bool meeting = false;
+  if (!shard->IsStopped()) {
+    Needs needs;
+    // The bytes taken stay leased, also if the rest fails.
+    if (!TakeSpare(shard, row, change, &needs)) {
+      meeting = ++shard->loans > loans_.load(std::memory_order_relaxed) &&
+                shard->loans > shards_.load(std::memory_order_relaxed);
+      if (!meeting) Borrow(shard, &needs);
+    }
+    if (!meeting && shard->Apply(row, change)) return;
+  }
+  shard->waits_in = row;
+  shard->waits_for = &change;
+  shard->waits.store(true, std::memory_order_release);
+  // Whoever holds the mutex may count this change, too.
+  while (shard->waits.load(std::memory_order_acquire)) {
+    if (!mutex_.TryLock()) {
+      sched_yield();
+      continue;
+    }
+    if (shard->waits.load(std::memory_order_acquire)) Serve(meeting);
+    mutex_.Unlock();
+  }
 }
 
 bool Ledger::Lend(LedgerShard* from, LedgerShard* to, Needs* needs) {
@@ -163,71 +196,153 @@ void Ledger::Borrow(LedgerShard* shard, Needs* needs)
   shard->lender = (shard->lender + asked) % shards;  // ask others next time
 }
 
+// ---- All shards at rest -----------------------------------------------------
+
 Ledger::Exclusive::Exclusive(Ledger* ledger)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
     : ledger_(ledger) {
   ledger_->mutex_.Lock();
-  ledger_->LockShards();
-}
-
-Ledger::Exclusive::Exclusive(Ledger* ledger, int* turn)
-    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
-    : ledger_(ledger) {
-  // Yield instead of waiting for the mutex: a sleep takes longer than a
-  // collection.
-  if (++*turn > kTurns) {
-    ledger_->mutex_.Lock();
-  } else if (!ledger_->mutex_.TryLock()) {
-    sched_yield();
-    held_ = false;
-    return;
-  }
-  ledger_->LockShards();
+  ledger_->RestAll();
 }
 
 Ledger::Exclusive::~Exclusive()
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  if (!held_) return;
-  for (const Account& a : ledger_->accounts_) a.lock->Unlock();
+  ledger_->Resume();
   ledger_->mutex_.Unlock();
 }
 
-void Ledger::Exclusive::Count(LedgerShard* shard, Row row, const Change& change)
+// A thread that waits goes on only when it is served, or when it gets `mutex_`.
+void Ledger::Rest(Account* account)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  for (size_t m = 0; m < kMetrics; ++m) {
-    const int64_t net = change.up[m] - change.down[m];
-    ledger_->Cover(shard, row, m, net);
-    ledger_->Cover(shard, kAllRow, m, net);
+  constexpr int kSpins = 64;
+  for (int look = 0;; ++look) {
+    account->locked = account->lock->TryLock();
+    if (account->locked ||
+        account->shard->waits.load(std::memory_order_acquire)) {
+      return;
+    }
+    if (look > kSpins) sched_yield();
   }
-  const bool applied = shard->Apply(row, change);
-  assert(applied);
-  static_cast<void>(applied);
 }
 
-void Ledger::LockShards() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-  for (const Account& a : accounts_) a.lock->Lock();
+void Ledger::RestAll() {
+  for (Account& a : accounts_) Rest(&a);
 }
 
-void Ledger::Collect(size_t row, size_t metric) {
-  int64_t back = 0;
+void Ledger::Resume() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  for (Account& a : accounts_) {
+    if (std::exchange(a.locked, false)) a.lock->Unlock();
+  }
+}
+
+void Ledger::Meet() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  constexpr int64_t kQuiet = 500;  // nanoseconds without one more that waits
+  for (Account& a : accounts_) {
+    Rest(&a);
+    if (a.locked) a.shard->StopCounting();
+    if (std::exchange(a.locked, false)) a.lock->Unlock();
+  }
+  size_t most = 0;
+  for (int64_t last = Nanoseconds(); Nanoseconds() - last < kQuiet;) {
+    const auto waiting = static_cast<size_t>(
+        std::count_if(accounts_.begin(), accounts_.end(), [](const Account& a) {
+          return a.shard->waits.load(std::memory_order_relaxed);
+        }));
+    if (waiting == accounts_.size()) return;
+    if (waiting <= most) continue;
+    most = waiting;
+    last = Nanoseconds();
+  }
+}
+
+void Ledger::Serve(bool meeting) {
+  if (meeting) Meet();
+  RestAll();
+  waiting_.clear();
   for (const Account& a : accounts_) {
-    back += a.shard->lease[row][metric] - a.shard->current[row][metric];
-    a.shard->lease[row][metric] = a.shard->current[row][metric];
+    if (!a.locked) waiting_.push_back(a.shard);
   }
-  spare_[row][metric].fetch_add(back, std::memory_order_relaxed);
+  // Growth first: all that is in use now is in use at one moment.
+  std::sort(waiting_.begin(), waiting_.end(),
+            [](const LedgerShard* a, const LedgerShard* b) {
+              return a->Net(kAllRow, kActive) > b->Net(kAllRow, kActive);
+            });
+  bool new_peak = false;
+  for (size_t r = 0; r < kRows; ++r) {
+    const auto is_in_row = [r](const LedgerShard* s) {
+      return r == kAllRow || s->waits_in == r;
+    };
+    if (!meeting && std::none_of(waiting_.begin(), waiting_.end(), is_in_row)) {
+      continue;
+    }
+    for (size_t m = 0; m < kUnusedMetric; ++m) {
+      new_peak |= ServeLane(r, m, meeting);
+    }
+  }
+  if (meeting) EndMeeting(new_peak);
+  for (LedgerShard* shard : waiting_) {
+    for (size_t m = 0; m < kMetrics; ++m) {
+      shard->allocated[shard->waits_in][m] += shard->waits_for->up[m];
+    }
+    ++shard->collections;
+    shard->waits.store(false, std::memory_order_release);
+  }
+  Resume();
 }
 
-void Ledger::Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net) {
-  int64_t& lease = shard->lease[row][metric];
-  if (shard->current[row][metric] + net <= lease) return;
-  Collect(row, metric);
-  const int64_t spare = spare_[row][metric].load(std::memory_order_relaxed);
-  const int64_t rest = std::max<int64_t>(0, spare - net);
-  if (spare < net) peak_[row][metric] += net - spare;
-  const int64_t share =
-      ShareOf(rest, net, static_cast<int64_t>(accounts_.size()));
-  lease += net + share;
-  spare_[row][metric].store(rest - share, std::memory_order_relaxed);
+void Ledger::EndMeeting(bool new_peak) {
+  for (const Account& a : accounts_) {
+    a.shard->GoOnCounting();
+    a.shard->loans = 0;
+  }
+  const uint32_t loans = loans_.load(std::memory_order_relaxed);
+  loans_.store(new_peak ? kLoans : std::min(2 * loans, kMostLoans),
+               std::memory_order_relaxed);
+}
+
+bool Ledger::ServeLane(size_t row, size_t metric, bool meeting) {
+  const auto current = [=](LedgerShard* s) -> int64_t& {
+    return s->current[row][metric];
+  };
+  const auto lease = [=](LedgerShard* s) -> int64_t& {
+    return s->lease[row][metric];
+  };
+  const auto net = [=](const LedgerShard* s) { return s->Net(row, metric); };
+  if (!meeting && std::none_of(waiting_.begin(), waiting_.end(), [=](auto* s) {
+        return current(s) + net(s) > lease(s);
+      })) {
+    for (LedgerShard* s : waiting_) current(s) += net(s);
+    return false;
+  }
+  const int64_t peak = peak_[row][metric];
+  int64_t spare = spare_[row][metric].load(std::memory_order_relaxed);
+  for (const Account& a : accounts_) {
+    spare += lease(a.shard) - current(a.shard);
+    if (!meeting) lease(a.shard) = current(a.shard);
+  }
+  for (LedgerShard* s : waiting_) {
+    current(s) += net(s);
+    spare -= net(s);
+    lease(s) = meeting ? std::max(lease(s), current(s)) : current(s);
+    if (spare < 0) peak_[row][metric] -= std::exchange(spare, 0);
+  }
+  if (meeting) {  // each keeps what it had or needed, as far as there is enough
+    for (const Account& a : accounts_) {
+      int64_t& kept = lease(a.shard);
+      kept = std::min(kept, current(a.shard) + spare);
+      spare -= kept - current(a.shard);
+    }
+  } else {
+    for (LedgerShard* s : waiting_) {
+      if (net(s) <= 0) continue;
+      const int64_t share =
+          ShareOf(spare, net(s), static_cast<int64_t>(accounts_.size()));
+      lease(s) += share;
+      spare -= share;
+    }
+  }
+  spare_[row][metric].store(spare, std::memory_order_relaxed);
+  return peak_[row][metric] > peak;
 }
 
 size_t Ledger::Exclusive::shards() const
@@ -330,8 +445,12 @@ void Ledger::ResetPeak() DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   const Exclusive all(this);
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t m = 0; m < kMetrics; ++m) {
-      Collect(r, m);
-      peak_[r][m] -= spare_[r][m].exchange(0);
+      spare_[r][m].store(0, std::memory_order_relaxed);
+      peak_[r][m] = 0;
+      for (const Account& a : accounts_) {
+        a.shard->lease[r][m] = a.shard->current[r][m];
+        peak_[r][m] += a.shard->current[r][m];
+      }
     }
   }
   ForEachCentral(&central_, [](Stat* stat) { stat->peak = stat->current; });

@@ -19,26 +19,32 @@
 //   2. if that is not enough, borrows, under both locks, what another shard has
 //      leased and does not use: the need and half of what is left, so that
 //      neither asks again soon.  The lock of the other shard is tried and not
-//      waited for.  So threads whose totals rise and fall against each
-//      other pass their need back and forth and stop no other thread.
-//   3. if no shard has enough, gives up its lock, takes the locks of all shards
-//      (Exclusive), and repeats its work.  Exclusive::Count calls in unused
-//      leases.  If the true total exceeds the peak, it is the new peak at the
-//      moment at which it is reached.
+//      waited for.
+//   3. if no shard has enough, collects: with all shards at rest it calls in
+//      unused leases.  If the true total exceeds the peak, it is the new peak
+//      at the moment at which it is reached.
 //
-//   if (!shard.Apply(row, change) && !ledger.Count(&shard, row, change)) {
-//     // Nothing was changed.  Unlock, then:
-//     Ledger::Exclusive all(&ledger);
-//     ... look for the block again ...
-//     all.Count(&shard, row, change);
-//   }
+//   if (!shard.Apply(row, change)) ledger.Count(&shard, row, change);
+//
+// A shard is at rest while its lock is held by the collector, or by a thread
+// that waits in Count.  The collector counts the changes of all threads that
+// wait, growth first ("flat combining"): their calls overlap, so this is one of
+// the orders in which they may have happened.
+//
+// Threads that need their leases at different moments would borrow them from
+// each other for ever: whoever borrows holds no block meanwhile, so the total
+// that would give each thread a lease of its own is never reached.  So after
+// kLoans loans a shard meets the others: for a moment no shard counts by
+// itself, and the collector counts what all threads do at that moment.  The
+// peak then has room for all of them, and each keeps what it needs (decision
+// 41 has the figures).
 //
 // A shard keeps its lease until another one collects.  A pool whose total rises
 // and falls alone does not ask again.
 //
 // Peaks do not depend on the order of calls, as long as each shard's changes
 // are in the order of its lock: between two collections no order can exceed the
-// peak, and the peak rises only while no other shard can change.
+// peak, and the peak rises only while all shards are at rest.
 //
 // Segments, reserved bytes and oversize figures change only with calls of the
 // driver, and are counted centrally under `mutex_`.  A segment is counted
@@ -48,7 +54,9 @@
 // A read takes all locks, so the figures belong to one moment.  `freed` is not
 // stored: it is always allocated - current (docs/reference/semantics.md 3.3).
 //
-// Locks: `mutex_` before the shards' locks, those in the order of Add.
+// Locks: `mutex_` before the shards' locks, those in the order of Add.  A
+// thread that waits in Count holds its shard's lock and only tries `mutex_`;
+// whoever holds that takes the shard to be at rest.
 
 #ifndef DEVRT_MEMORY_COMMON_LEDGER_H_
 #define DEVRT_MEMORY_COMMON_LEDGER_H_
@@ -96,11 +104,29 @@ struct alignas(64) LedgerShard {
   int64_t lease[kRows][kMetrics] = {};
   int64_t allocated[kRows - 1][kMetrics] = {};  // kAllRow is their sum
   uint32_t lender = 0;                          // the shard of the last loan
+  uint32_t loans = 0;                           // since the last meeting
+  uint64_t collections = 0;                     // that counted a change of this
+
+  // The change that a thread waits for in Ledger::Count, while `waits`.
+  std::atomic<bool> waits{false};
+  Row waits_in = kSmallRow;
+  const Change* waits_for = nullptr;
 
   // Returns false, and changes nothing, if a lease is too short.  Works on two
   // lanes at a time and inline, so that the change stays in registers.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Apply(Row row, const Change& c) {
     return ApplyPairs(row, c, std::make_index_sequence<kMetrics / 2>());
+  }
+
+  // While a meeting begins, no change fits the leases: the unused lane, whose
+  // figure is always 0, has the lease -1.
+  void StopCounting() { lease[kAllRow][kUnusedMetric] = -1; }
+  void GoOnCounting() { lease[kAllRow][kUnusedMetric] = 0; }
+  bool IsStopped() const { return lease[kAllRow][kUnusedMetric] < 0; }
+  // What the change adds to the figure of a row.
+  int64_t Net(size_t of, size_t metric) const {
+    if (of != waits_in && of != kAllRow) return 0;
+    return waits_for->up[metric] - waits_for->down[metric];
   }
 
  private:
@@ -144,33 +170,24 @@ class Ledger {
   // Adds a shard whose figures are 0.  Both objects outlive the ledger's use.
   void Add(SpinLock* lock, LedgerShard* shard) DEVRT_EXCLUDES(mutex_);
 
-  // Lengthens the leases by spare and borrowed bytes, then calls Apply.
-  // Returns false, and counts nothing, if that is not enough: the caller then
-  // uses an Exclusive.  The caller holds the lock of the shard and of no other
-  // one.
-  bool Count(LedgerShard* shard, Row row, const Change& change);
+  // Lengthens the leases of the shard, and counts the change.  The caller holds
+  // the lock of the shard and no other one.  What this lock guards is as it was
+  // before the call of the program: an Exclusive may read it meanwhile.
+  void Count(LedgerShard* shard, Row row, const Change& change)
+      DEVRT_EXCLUDES(mutex_);
 
-  // Holds the locks of all shards while it lives.  Before it is made, the
-  // thread may hold no lock of memory/.
+  // All shards are at rest while it lives.  Before it is made, the thread may
+  // hold no lock of memory/.
   class Exclusive {
    public:
     explicit Exclusive(Ledger* ledger);
-    // As above, but the first kTurns attempts of a caller do not wait for a
-    // thread that holds the locks.  held() is false then: the caller looks for
-    // its block again, and may find it, since the other thread has changed
-    // something.  `*turn` counts the attempts, from 0.
-    Exclusive(Ledger* ledger, int* turn);
     ~Exclusive();
     Exclusive(const Exclusive&) = delete;
     Exclusive& operator=(const Exclusive&) = delete;
-    void Count(LedgerShard* shard, Row row, const Change& change);
     size_t shards() const;
-    bool held() const { return held_; }
 
    private:
-    static constexpr int kTurns = 16;
     Ledger* const ledger_;
-    bool held_ = true;
   };
 
   // Counts centrally.  `bytes` < 0: the segment goes back.
@@ -210,8 +227,9 @@ class Ledger {
   struct Account {
     SpinLock* lock;
     LedgerShard* shard;
+    bool locked = false;  // by the thread that holds `mutex_`
   };
-  // What a shard lacks, in its row and in kAllRow.
+  // What a shard lacks, in its row and in kAllRow; 0 or less: nothing.
   struct Needs {
     size_t rows[2];
     int64_t lanes[2][kMetrics];
@@ -219,32 +237,51 @@ class Ledger {
   // How many shards are asked for a loan at a time, and how often.
   static constexpr uint32_t kMostLenders = 64;
   static constexpr int kLenderRounds = 4;
+  // A meeting comes after this many loans of one shard, and not before as many
+  // as there are shards.  A meeting that brings no new peak doubles the number:
+  // these threads need their leases at different moments.
+  static constexpr uint32_t kLoans = 32;
+  static constexpr uint32_t kMostLoans = 1 << 16;
 
   // Leaves in `needs` what the shard still lacks.
   void Borrow(LedgerShard* shard, Needs* needs);
   // Returns true if the shard lacks nothing any more.
   static bool Lend(LedgerShard* from, LedgerShard* to, Needs* needs);
+  // Step 1.  Returns false if the shard lacks more, which `needs` then has.
+  bool TakeSpare(LedgerShard* shard, Row row, const Change& change,
+                 Needs* needs);
   void Publish() DEVRT_REQUIRES(mutex_);
 
-  void LockShards() DEVRT_REQUIRES(mutex_);
-  // The caller holds all locks.
-  void Collect(size_t row, size_t metric) DEVRT_REQUIRES(mutex_);
-  void Cover(LedgerShard* shard, size_t row, size_t metric, int64_t net)
+  // Waits until the shard is at rest.
+  static void Rest(Account* account);
+  void RestAll() DEVRT_REQUIRES(mutex_);
+  void Resume() DEVRT_REQUIRES(mutex_);
+  // Stops all shards, and waits a moment for calls that count.
+  void Meet() DEVRT_REQUIRES(mutex_);
+  void EndMeeting(bool new_peak) DEVRT_REQUIRES(mutex_);
+  // Counts the changes of all threads that wait.
+  void Serve(bool meeting) DEVRT_REQUIRES(mutex_);
+  // The next three are for a caller for whom all shards are at rest.  Returns
+  // true if the lane has a new peak.
+  bool ServeLane(size_t row, size_t metric, bool meeting)
       DEVRT_REQUIRES(mutex_);
   LedgerFigures Sum() DEVRT_REQUIRES(mutex_);
   MemoryStatistics Statistics() DEVRT_REQUIRES(mutex_);
 
-  Mutex mutex_;
+  // Each allocation reads it: on a line that nobody writes to.
+  std::atomic<HistoryRing*> history_{nullptr};
+  alignas(64) Mutex mutex_;
   std::vector<Account> accounts_ DEVRT_GUARDED_BY(mutex_);
+  std::vector<LedgerShard*> waiting_ DEVRT_GUARDED_BY(mutex_);  // for Serve
   // A copy for readers without the lock: the first `shards_` of `lenders_`.
   // Outgrown arrays are kept, because a thread may still read them.
   std::vector<std::unique_ptr<Account[]>> arrays_ DEVRT_GUARDED_BY(mutex_);
   size_t room_ DEVRT_GUARDED_BY(mutex_) = 0;  // in the newest array
   std::atomic<Account*> lenders_{nullptr};
   std::atomic<int64_t> shards_{0};
-  std::atomic<HistoryRing*> history_{nullptr};
+  std::atomic<uint32_t> loans_{kLoans};  // until the next meeting
   std::unique_ptr<HistoryRing> ring_ DEVRT_GUARDED_BY(mutex_);  // kept
-  // Shrinks under the lock of any shard, grows under all locks.
+  // Shrinks under the lock of any shard, grows while all are at rest.
   std::atomic<int64_t> spare_[kRows][kMetrics] = {};
   int64_t peak_[kRows][kMetrics] DEVRT_GUARDED_BY(mutex_) = {};
   MemoryStatistics central_ DEVRT_GUARDED_BY(mutex_);

@@ -13,8 +13,8 @@ namespace devrt::internal {
 
 // ---- Members ----------------------------------------------------------------
 
-std::vector<DeviceAllocator*> AllocatorFamily::Members() {
-  std::vector<DeviceAllocator*> all = {main_};
+absl::InlinedVector<DeviceAllocator*, 4> AllocatorFamily::Members() {
+  absl::InlinedVector<DeviceAllocator*, 4> all = {main_};
   MutexLock lock(&mutex_);
   all.insert(all.end(), others_.begin(), others_.end());
   return all;

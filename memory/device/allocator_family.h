@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/common/ledger.h"
@@ -37,7 +38,7 @@ class AllocatorFamily {
   MemoryBudget* budget() { return &budget_; }
   MemoryInFlight* in_flight() { return &in_flight_; }
   // The device's own allocator first.
-  std::vector<DeviceAllocator*> Members() DEVRT_EXCLUDES(mutex_);
+  absl::InlinedVector<DeviceAllocator*, 4> Members() DEVRT_EXCLUDES(mutex_);
 
   // An allocator for PrivateCachingResource, up to EndPrivate.  One that has
   // ended and is empty is used again.

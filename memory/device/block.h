@@ -105,8 +105,9 @@ class RelaxedPointer {
 
 // Segment objects are reused and never destroyed.  A thread that still has the
 // pointer of an ended segment finds `pool` null, or a range that does not hold
-// its address.
-struct Segment {
+// its address.  Each has lines of the cache of its own, because each allocation
+// of its pool writes to it.
+struct alignas(64) Segment {
   // They change only while the segment is in no map.  Atomic, because threads
   // read them without the lock, and again under it.
   std::atomic<uintptr_t> base{0};

@@ -5,10 +5,6 @@
 #include <memory>
 #include <utility>
 
-#define DEVRT_UNDER_LOCK_ DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis)
-// For the two calls that programs make all the time.
-#define DEVRT_FAST_UNDER_LOCK_ ABSL_ATTRIBUTE_ALWAYS_INLINE DEVRT_UNDER_LOCK_
-
 namespace devrt::internal {
 
 namespace {
@@ -51,14 +47,12 @@ uint64_t CountJoined(const Segment* segment, const Block* neighbour,
 
 // Takes a copy of the change: a reference would force Count's fast path to keep
 // the change in memory.
-bool BlockPool::CountSlowly(Row row, Change change, Ledger::Exclusive* all) {
-  if (all == nullptr) return ledger_->Count(&shard_, row, change);
-  all->Count(&shard_, row, change);
-  return true;
+void BlockPool::CountSlowly(Row row, Change change) {
+  ledger_->Count(&shard_, row, change);
 }
 
-bool BlockPool::HandOut(Block* block, const PoolRequest& request,
-                        BlockUses* uses, Ledger::Exclusive* all) {
+void BlockPool::HandOut(Block* block, const PoolRequest& request,
+                        BlockUses* uses) {
   Segment* const segment = block->segment;
   const uint64_t whole = block->bytes();
   const uint64_t rest = whole - request.size;
@@ -72,7 +66,7 @@ bool BlockPool::HandOut(Block* block, const PoolRequest& request,
   c.up[kRequestedBytes] = Signed(request.requested);
   if (IsPart(segment, whole)) CountSplit(c.down, whole);
   if (cut && IsPart(segment, rest)) CountSplit(c.up, rest);
-  if (!Count(RowOf(segment), c, all)) return false;
+  Count(RowOf(segment), c);
 
   const uint64_t allocation = segments_.HandOut(block, taken);
   block->use = BlockUse::kLive;
@@ -81,10 +75,9 @@ bool BlockPool::HandOut(Block* block, const PoolRequest& request,
   block->id_or_site = (uint64_t{number_} + 1) << 44 | allocation;
   block->held = {uses, 0, request.requested, request.site};
   ++live_;
-  return true;
 }
 
-bool BlockPool::MakeFree(Block* block, Ledger::Exclusive* all) {
+void BlockPool::MakeFree(Block* block) {
   Segment* const segment = block->segment;
   Block* const left = FreeOrNull(segment->Previous(block));
   Block* const right = FreeOrNull(segment->Next(block));
@@ -100,52 +93,44 @@ bool BlockPool::MakeFree(Block* block, Ledger::Exclusive* all) {
   const uint64_t joined =
       bytes + CountJoined(segment, left, &c) + CountJoined(segment, right, &c);
   if (IsPart(segment, joined)) CountSplit(c.up, joined);
-  if (!Count(RowOf(segment), c, all)) return false;
+  Count(RowOf(segment), c);
 
   block->use == BlockUse::kPending ? --pending_ : --live_;
   if (block->lent) lent_.store(lent_ - 1, std::memory_order_relaxed);
   // The neighbours were freed before now, so this is the newest point (F18).
   segments_.Join(block, left, right, stream_.Now());
-  return true;
 }
 
 // ---- Allocation and free ----------------------------------------------------
 
 PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
                                Segment* fresh, void** pointer) {
-  PoolAnswer answer = PoolAnswer::kDone;
+  SpinLockHolder hold(&lock_);
+  if (ABSL_PREDICT_FALSE(fresh != nullptr)) {
+    segments_.Adopt(fresh, stream_.Now());
+  }
+  if (ABSL_PREDICT_FALSE(!stream_.Is(stream))) return PoolAnswer::kMoved;
+  if (ABSL_PREDICT_FALSE(!stream_.device()->IsOpen())) {
+    return PoolAnswer::kClosed;
+  }
+  if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled)) {
+    return PoolAnswer::kPending;
+  }
   // A segment that was made for the request serves it, even where a cached
   // block of that size would be too large for the request (oversize).
-  const Segment* grown = nullptr;
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_FAST_UNDER_LOCK_ {
-    if (ABSL_PREDICT_FALSE(fresh != nullptr)) {
-      segments_.Adopt(fresh, stream_.Now());
-      grown = std::exchange(fresh, nullptr);
-    }
-    if (ABSL_PREDICT_FALSE(!stream_.Is(stream))) {
-      answer = PoolAnswer::kMoved;
-    } else if (ABSL_PREDICT_FALSE(!stream_.device()->IsOpen())) {
-      answer = PoolAnswer::kClosed;
-    } else if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled)) {
-      answer = PoolAnswer::kPending;
-    } else if (Block* block =
-                   ABSL_PREDICT_FALSE(grown != nullptr &&
-                                      segments_.IsFreeFor(grown, request))
-                       ? grown->table
-                       : segments_.Best(request);
-               ABSL_PREDICT_FALSE(block == nullptr)) {
-      answer = PoolAnswer::kNoBlock;
-      if (IsSmall(request.size)) keeper_.NoteShortage();
-    } else {
-      if (!HandOut(block, request, nullptr, all)) return false;
-      *pointer = block->address();
-      answer = PoolAnswer::kDone;
-      AddToHistory(MemoryAction::kAlloc, *pointer, block->bytes(), serial(),
-                   request.site);
-    }
-    return true;
-  });
-  return answer;
+  Block* const block = ABSL_PREDICT_FALSE(fresh != nullptr &&
+                                          segments_.IsFreeFor(fresh, request))
+                           ? fresh->table
+                           : segments_.Best(request);
+  if (ABSL_PREDICT_FALSE(block == nullptr)) {
+    if (IsSmall(request.size)) keeper_.NoteShortage();
+    return PoolAnswer::kNoBlock;
+  }
+  HandOut(block, request, nullptr);
+  *pointer = block->address();
+  AddToHistory(MemoryAction::kAlloc, *pointer, block->bytes(), serial(),
+               request.site);
+  return PoolAnswer::kDone;
 }
 
 void BlockPool::BeginClosing(Block* block, const PoolReturn& request) {
@@ -156,70 +141,59 @@ void BlockPool::BeginClosing(Block* block, const PoolReturn& request) {
 }
 
 PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
-  PoolAnswer answer = PoolAnswer::kDone;
   const uintptr_t address = reinterpret_cast<uintptr_t>(request->pointer);
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_FAST_UNDER_LOCK_ {
-    Segment* segment = request->segment;
-    if (ABSL_PREDICT_FALSE(segment->pool.load(std::memory_order_relaxed) !=
-                               this ||
-                           !segment->Holds(address))) {
-      answer = PoolAnswer::kMoved;
-      return true;
-    }
-    Block* found = segment->Beginning(address);
-    if (ABSL_PREDICT_FALSE(found == nullptr || found->use != BlockUse::kLive)) {
-      answer = PoolAnswer::kNotLive;
-      return true;
-    }
-    if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || request->claim ||
-                           (request->stream != nullptr &&
-                            !stream_.IsHolder(found, *request->stream)))) {
-      answer = PoolAnswer::kUses;
-      if (request->plain) return true;
-      BeginClosing(found, *request);
-      *block = found;
-      return true;
-    }
-    request->oversize = found->oversize;
-    const uint64_t bytes = found->bytes();
-    const uint64_t holder = stream_.HolderOf(found);
-    if (!MakeFree(found, all)) return false;
-    ++frees_;
-    found->id_or_site = request->site;
-    for (const MemoryAction action :
-         {MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted}) {
-      AddToHistory(action, request->pointer, bytes, holder,
-                   request->event_site);
-    }
-    return true;
-  });
-  return answer;
+  SpinLockHolder hold(&lock_);
+  Segment* const segment = request->segment;
+  if (ABSL_PREDICT_FALSE(segment->pool.load(std::memory_order_relaxed) !=
+                             this ||
+                         !segment->Holds(address))) {
+    return PoolAnswer::kMoved;
+  }
+  Block* const found = segment->Beginning(address);
+  if (ABSL_PREDICT_FALSE(found == nullptr || found->use != BlockUse::kLive)) {
+    return PoolAnswer::kNotLive;
+  }
+  if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || request->claim ||
+                         (request->stream != nullptr &&
+                          !stream_.IsHolder(found, *request->stream)))) {
+    if (request->plain) return PoolAnswer::kUses;
+    BeginClosing(found, *request);
+    *block = found;
+    return PoolAnswer::kUses;
+  }
+  request->oversize = found->oversize;
+  const uint64_t bytes = found->bytes();
+  const uint64_t holder = stream_.HolderOf(found);
+  MakeFree(found);
+  ++frees_;
+  found->id_or_site = request->site;
+  for (const MemoryAction action :
+       {MemoryAction::kFreeRequested, MemoryAction::kFreeCompleted}) {
+    AddToHistory(action, request->pointer, bytes, holder, request->event_site);
+  }
+  return PoolAnswer::kDone;
 }
 
 bool BlockPool::Settle(Block* block) {
+  SpinLockHolder hold(&lock_);
   const bool oversize = block->oversize;
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_UNDER_LOCK_ {
-    const void* const pointer = block->address();
-    const uint64_t bytes = block->bytes();
-    const uint64_t holder = stream_.HolderOf(block);
-    if (!MakeFree(block, all)) return false;
-    AddToHistory(MemoryAction::kFreeCompleted, pointer, bytes, holder, 0);
-    return true;
-  });
+  const void* const pointer = block->address();
+  const uint64_t bytes = block->bytes();
+  const uint64_t holder = stream_.HolderOf(block);
+  MakeFree(block);
+  AddToHistory(MemoryAction::kFreeCompleted, pointer, bytes, holder, 0);
   return oversize;
 }
 
 void BlockPool::MarkPending(Block* block) {
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_UNDER_LOCK_ {
-    Change c;
-    c.down[kAllocation] = 1;
-    c.down[kAllocatedBytes] = Signed(block->bytes());
-    if (!Count(RowOf(block->segment), c, all)) return false;
-    block->use = BlockUse::kPending;
-    --live_;
-    ++pending_;
-    return true;
-  });
+  SpinLockHolder hold(&lock_);
+  Change c;
+  c.down[kAllocation] = 1;
+  c.down[kAllocatedBytes] = Signed(block->bytes());
+  Count(RowOf(block->segment), c);
+  block->use = BlockUse::kPending;
+  --live_;
+  ++pending_;
 }
 
 // ---- The stream -------------------------------------------------------------
@@ -261,10 +235,11 @@ bool BlockPool::IsReleasedFor(const Block* block, const Timeline* taker) const {
 }
 
 Block* BlockPool::FindReleased(const PoolRequest& request,
-                               const Timeline* taker, bool whole) const {
+                               const Timeline* taker, bool whole,
+                               int most) const {
   const bool small = IsSmall(request.size);
   Block* block = whole ? segments_.BestWhole(request) : segments_.Best(request);
-  for (int tried = 0; block != nullptr && tried < kMostTried; ++tried) {
+  for (int tried = 0; block != nullptr && tried < most; ++tried) {
     if (!small && block->bytes() >= request.limit()) return nullptr;
     const Segment* const segment = block->segment;
     const bool fits = !whole || (!segment->expandable() &&
@@ -276,11 +251,12 @@ Block* BlockPool::FindReleased(const PoolRequest& request,
 }
 
 Segment* BlockPool::TakeSegment(const PoolRequest& request,
-                                const Timeline* taker, bool room) {
+                                const Timeline* taker, bool room, bool best) {
   SpinLockHolder hold(&lock_);
   const bool small = IsSmall(request.size);
   if (small && room && keeper_.Keeps(segments_.allocations())) return nullptr;
-  Block* const block = FindReleased(request, taker, true);
+  Block* const block =
+      FindReleased(request, taker, true, best ? 1 : kMostTried);
   if (block == nullptr) return nullptr;
   Segment* const segment = block->segment;
   segments_.Remove(segment);
@@ -292,23 +268,18 @@ PoolAnswer BlockPool::Lend(StreamRef stream, Timeline* taker,
                            const PoolRequest& request, void** pointer) {
   auto uses = std::make_unique<BlockUses>();
   uses->open.push_back({stream, taker});
-  PoolAnswer answer = PoolAnswer::kNoBlock;
-  UnderLock([&](Ledger::Exclusive* all) DEVRT_UNDER_LOCK_ {
-    if (!stream_.device()->IsOpen()) return true;
-    Block* const block = FindReleased(request, taker, false);
-    if (block == nullptr) return true;
-    if (!HandOut(block, request, uses.get(), all)) return false;
-    uses.release();
-    block->lent = true;
-    block->held.stream_serial = stream.serial();
-    lent_.store(lent_ + 1, std::memory_order_relaxed);
-    *pointer = block->address();
-    answer = PoolAnswer::kDone;
-    AddToHistory(MemoryAction::kAlloc, *pointer, block->bytes(),
-                 stream.serial(), request.site);
-    return true;
-  });
-  return answer;
+  SpinLockHolder hold(&lock_);
+  if (!stream_.device()->IsOpen()) return PoolAnswer::kNoBlock;
+  Block* const block = FindReleased(request, taker, false, kMostTried);
+  if (block == nullptr) return PoolAnswer::kNoBlock;
+  HandOut(block, request, uses.release());
+  block->lent = true;
+  block->held.stream_serial = stream.serial();
+  lent_.store(lent_ + 1, std::memory_order_relaxed);
+  *pointer = block->address();
+  AddToHistory(MemoryAction::kAlloc, *pointer, block->bytes(), stream.serial(),
+               request.site);
+  return PoolAnswer::kDone;
 }
 
 void BlockPool::ListFree(std::vector<FreeSegment>* list) {
@@ -337,10 +308,10 @@ void BlockPool::RemoveAll(std::vector<Segment*>* segments) {
   for (const Row row : {kSmallRow, kLargeRow}) {
     Change c;
     for (size_t m = 0; m < kMetrics; ++m) c.down[m] = shard_.current[row][m];
-    shard_.Apply(row, c);  // cannot fail: the figures only shrink
+    Count(row, c);
   }
   segments_.Clear(segments);
-  keeper_ = SegmentKeeper();
+  keeper_ = PoolKeeper();
   pending_ = 0;
   lent_.store(0, std::memory_order_relaxed);
 }

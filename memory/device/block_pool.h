@@ -14,8 +14,8 @@
 //
 // The slow path gives the lock up, does what must be done without it
 // (PendingFrees::Poll, Timeline::Checkpoint, Recovery), and begins again.
-// A change that reaches a new peak is repeated under the locks of all pools
-// (ledger.h).
+// A change that reaches a new peak waits until all other pools are at rest
+// (ledger.h).  It is counted before anything else changes.
 //
 // The gate is read under the lock.  Shutdown closes the gate and then counts
 // live blocks under the locks (CountLive): either it counts the block, or the
@@ -26,7 +26,7 @@
 //   PoolSegments   the segments and the free blocks
 //   PoolPages      pages of expandable segments
 //   PoolUses       look-ups of live blocks, and their uses by other streams
-//   SegmentKeeper  whether small segments go to other pools
+//   PoolKeeper     whether small segments go to other pools
 //
 // The stream's record points to the pool, with the serial that the pool is for.
 // A pool outlives its stream: live blocks come back to it as of the end of the
@@ -60,6 +60,7 @@
 #include "absl/base/optimization.h"
 #include "devrt/streams/stream.h"
 #include "memory/common/ledger.h"
+#include "memory/common/pool_keeper.h"
 #include "memory/common/spin_lock.h"
 #include "memory/device/block.h"
 #include "memory/device/block_uses.h"
@@ -68,7 +69,6 @@
 #include "memory/device/pool_segments.h"
 #include "memory/device/pool_stream.h"
 #include "memory/device/pool_uses.h"
-#include "memory/device/segment_keeper.h"
 #include "runtime/registry/records.h"
 #include "streams/timelines/timeline.h"
 
@@ -141,9 +141,9 @@ class alignas(64) BlockPool {
   // Takes out a segment without a live block that fits the request and was
   // released before what `taker` does next; nullptr if there is none.  `room`
   // says that the device has memory left: the pool may then keep its small
-  // segments (SegmentKeeper).
+  // segments (PoolKeeper).  `best`: takes only the one that fits best.
   Segment* TakeSegment(const PoolRequest& request, const Timeline* taker,
-                       bool room) DEVRT_EXCLUDES(lock_);
+                       bool room, bool best) DEVRT_EXCLUDES(lock_);
   // Lends a block to `stream` under the same condition.
   PoolAnswer Lend(StreamRef stream, Timeline* taker, const PoolRequest& request,
                   void** pointer) DEVRT_EXCLUDES(lock_);
@@ -175,7 +175,7 @@ class alignas(64) BlockPool {
       DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
     return segments_.free_bytes();
   }
-  // Both are for a caller that holds all locks (Ledger::Exclusive).
+  // Both are for a caller for whom all pools are at rest (Ledger::Exclusive).
   template <typename Visit>
   void VisitSegments(Visit visit) const
       DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
@@ -189,34 +189,13 @@ class alignas(64) BlockPool {
   // TakeSegment and Lend try this many free blocks.
   static constexpr int kMostTried = 8;
 
-  // Counts a change.  If `all` is not null, the caller holds every lock, and
-  // counting cannot fail.  Returns false if the change needs every lock.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Count(Row row, const Change& change,
-                                          Ledger::Exclusive* all)
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Count(Row row, const Change& change)
       DEVRT_REQUIRES(lock_) {
-    if (ABSL_PREDICT_TRUE(all == nullptr && shard_.Apply(row, change))) {
-      return true;
-    }
-    return CountSlowly(row, change, all);
-  }
-  bool CountSlowly(Row row, Change change, Ledger::Exclusive* all)
-      DEVRT_REQUIRES(lock_);
-  // Calls `work(nullptr)` under the lock.  If that returns false, calls
-  // `work(all)` under the locks of all pools.
-  template <typename Work>
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void UnderLock(Work work)
-      DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
-    for (int turn = 0;;) {
-      {
-        SpinLockHolder hold(&lock_);
-        if (ABSL_PREDICT_TRUE(work(nullptr))) return;
-      }
-      Ledger::Exclusive all(ledger_, &turn);
-      if (!all.held()) continue;
-      work(&all);
-      return;
+    if (ABSL_PREDICT_FALSE(!shard_.Apply(row, change))) {
+      CountSlowly(row, change);
     }
   }
+  void CountSlowly(Row row, Change change) DEVRT_REQUIRES(lock_);
 
   // Adds an event to the history, if that is on.
   void AddToHistory(MemoryAction action, const void* pointer, uint64_t bytes,
@@ -226,23 +205,21 @@ class alignas(64) BlockPool {
     history->Add(action, pointer, bytes, StreamId(stream), site);
   }
 
-  // Makes a free block live; `uses` becomes the block's.  Returns false
-  // and changes nothing if the change cannot be counted.
-  bool HandOut(Block* block, const PoolRequest& request, BlockUses* uses,
-               Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
-  // Makes a block free and joins it with its free neighbours.  Returns
-  // false as HandOut does.
-  bool MakeFree(Block* block, Ledger::Exclusive* all) DEVRT_REQUIRES(lock_);
+  // Makes a free block live; `uses` becomes the block's.
+  void HandOut(Block* block, const PoolRequest& request, BlockUses* uses)
+      DEVRT_REQUIRES(lock_);
+  // Makes a block free and joins it with its free neighbours.
+  void MakeFree(Block* block) DEVRT_REQUIRES(lock_);
   // Makes a block kClosing that was freed while other streams may use it.
   void BeginClosing(Block* block, const PoolReturn& request)
       DEVRT_REQUIRES(lock_);
   // True if the block was released before what `taker` does next.
   bool IsReleasedFor(const Block* block, const Timeline* taker) const
       DEVRT_REQUIRES(lock_);
-  // The best of the first kMostTried free blocks that fit, are released for
+  // The best of the first `most` free blocks that fit, are released for
   // `taker`, and are a whole segment if `whole`; nullptr if there is none.
   Block* FindReleased(const PoolRequest& request, const Timeline* taker,
-                      bool whole) const DEVRT_REQUIRES(lock_);
+                      bool whole, int most) const DEVRT_REQUIRES(lock_);
 
   // The first cache line has what every allocation and free needs.
   SpinLock lock_;
@@ -253,7 +230,7 @@ class alignas(64) BlockPool {
   int64_t pending_ DEVRT_GUARDED_BY(lock_) = 0;  // blocks in PendingFrees
   uint64_t frees_ DEVRT_GUARDED_BY(lock_) = 0;
   PoolSegments segments_ DEVRT_GUARDED_BY(lock_);
-  SegmentKeeper keeper_ DEVRT_GUARDED_BY(lock_);
+  PoolKeeper keeper_ DEVRT_GUARDED_BY(lock_);
   Ledger* const ledger_;
   const uint32_t number_;
   LedgerShard shard_ DEVRT_GUARDED_BY(lock_);

@@ -3,7 +3,6 @@
 #include "memory/device/device_allocator.h"
 
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -16,8 +15,7 @@
 #include "memory/device/hooks.h"
 #include "memory/device/recovery.h"
 #include "runtime/raw_memory/blocks.h"
-#include "streams/common/capture_extension.h"
-#include "streams/objects/device_streams.h"
+#include "streams/objects/ordering.h"
 #include "streams/objects/stream_record.h"
 #include "streams/objects/stream_target.h"
 
@@ -69,18 +67,6 @@ absl::Status NothingCachedError(const MemoryRequest& request,
       "this stream before the capture begins"));
 }
 
-// Asks the driver whether another library captures `stream`.
-absl::StatusOr<bool> IsInCapture(StreamRef stream) {
-  const StreamRecord* const record = stream.record();
-  DeviceRecord* const device = record->device;
-  const auto& capture = DeviceStreams::Of(device)->capture;
-  if (capture.table == nullptr) return false;
-  const devrt_stream handle = record->handle.load(std::memory_order_acquire);
-  // A default stream that was never used has no native handle.
-  if (handle == nullptr || !IsOpen(device)) return false;
-  return IsStreamCapturing(device, capture, handle);
-}
-
 }  // namespace
 
 absl::StatusOr<void*> DeviceAllocator::Allocate(const MemoryRequest& request) {
@@ -127,8 +113,8 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
         return FinishAllocation(request, wanted, pointer);
       case PoolAnswer::kPending: {
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
-                               IsInCapture(request.stream));
-        if (!capturing) pending_.Poll(kPollsOnAllocation);
+                               IsCapturing(request.stream));
+        if (!capturing) pending_.Poll(kPollsOnAllocation, true);
         wanted.polled = true;
         break;
       }
@@ -141,7 +127,7 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
       case PoolAnswer::kNoBlock: {
         wanted.polled = true;
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
-                               IsInCapture(request.stream));
+                               IsCapturing(request.stream));
         if (capturing && !graphs_.active()) {
           return NothingCachedError(request, wanted);
         }
@@ -236,7 +222,6 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
   PendingFree item;
   item.block = block;
   item.home = pool;
-  std::optional<StreamRef> home = pool->stream();
   if (IsOpen(device_)) {
     // An error of a checkpoint belongs to earlier work.  The use then stays
     // until a later look covers it (docs/reference/semantics.md 2.4).
@@ -246,7 +231,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
       uses->Add(open.stream, open.timeline, epoch);
     }
     // If the stream was destroyed meanwhile, its pool has the end of its work.
-    if (freed_on != nullptr && (!home.has_value() || *freed_on != *home) &&
+    if (freed_on != nullptr && pool->stream() != *freed_on &&
         CheckStream(*freed_on, "FreeMemory").ok()) {
       Timeline* const timeline = TimelineOf(*freed_on);
       const uint64_t epoch = timeline->Now();
@@ -255,6 +240,7 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
     }
     reports_.Freed(pool, block, uses->points);
     item.uses = std::move(uses->points);
+    pool->uses().Recycle(std::move(uses));
   }
   if (PendingFrees::IsOver(&item)) {
     SettleBlock(block);

@@ -133,14 +133,13 @@ void LargeFreeBlocks::Remove(Block* block) {
 
 Block* LargeFreeBlocks::Best(uint64_t bytes, uint64_t limit) const {
   const auto found = blocks_.lower_bound({bytes, 0, nullptr});
-  if (found == blocks_.end() || found->bytes >= limit) return nullptr;
-  return found->block;
+  return found->bytes < limit ? found->block : nullptr;
 }
 
 Block* LargeFreeBlocks::After(const Block* block) const {
   const auto found = blocks_.upper_bound(
       {block->bytes(), reinterpret_cast<uintptr_t>(block->address()), nullptr});
-  return found == blocks_.end() ? nullptr : found->block;
+  return found->block;
 }
 
 }  // namespace devrt::internal

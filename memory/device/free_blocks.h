@@ -102,7 +102,9 @@ class LargeFreeBlocks {
       return std::tie(a.bytes, a.address) < std::tie(b.bytes, b.address);
     }
   };
-  absl::btree_set<Key> blocks_;
+  // The last one is no block.  It keeps the node of the tree, which would go and
+  // come back where a pool has one free block or none.
+  absl::btree_set<Key> blocks_ = {{UINT64_MAX, UINTPTR_MAX, nullptr}};
 };
 
 }  // namespace devrt::internal

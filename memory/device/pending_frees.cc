@@ -47,7 +47,7 @@ absl::Status WaitFor(const OrderPoint& point) {
     if (!IsOpen(device)) return ClosedError(device);
     if (turn > 0) Pause(turn);
     absl::Status error;
-    timeline->Poll(true, &error);
+    timeline->PollFor(point.epoch, &error);
     if (timeline->IsComplete(point.epoch)) break;
     if (!error.ok()) return error;
     // Once: if the end of the device's work does not complete the point,
@@ -71,64 +71,72 @@ bool PendingFrees::IsOver(PendingFree* item) {
 }
 
 void PendingFrees::Add(PendingFree item) {
-  if (IsOver(&item)) {
-    settle_(item.block);
-    return;
-  }
   const StreamUse use = item.uses.back();
   item.uses.pop_back();
   MutexLock lock(&mutex_);
   Queue& queue = queues_[use.timeline];
-  if (queue.empty()) order_.push_back(use.timeline);
-  queue.push_back({use.epoch, use.stream, std::move(item)});
-  std::push_heap(queue.begin(), queue.end(), kLater);
+  std::vector<Entry>& heap = queue.heap;
+  if (heap.empty()) order_.push_back(use.timeline);
+  queue.newest = std::max(queue.newest, use.epoch);
+  heap.push_back({use.epoch, use.stream, std::move(item)});
+  std::push_heap(heap.begin(), heap.end(), kLater);
   count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::vector<Timeline*> PendingFrees::NextTimelines(size_t most) {
-  std::vector<Timeline*> next;
+absl::InlinedVector<OrderPoint, 4> PendingFrees::NextPoints(size_t most,
+                                                            bool once) {
+  absl::InlinedVector<OrderPoint, 4> next;
   MutexLock lock(&mutex_);
   most = std::min(most, order_.size());
   for (size_t i = 0; i < most; ++i) {
-    next.push_back(order_[(next_ + i) % order_.size()]);
+    Timeline* const timeline = order_[(next_ + i) % order_.size()];
+    const Queue& queue = queues_[timeline];
+    next.push_back({timeline, once ? queue.heap.front().epoch : queue.newest});
   }
   if (!order_.empty()) next_ = (next_ + most) % order_.size();
   return next;
 }
 
-std::vector<PendingFree> PendingFrees::TakeComplete(Timeline* timeline) {
-  std::vector<PendingFree> taken;
+PendingFrees::Taken PendingFrees::TakeComplete(Timeline* timeline) {
+  Taken taken;
   MutexLock lock(&mutex_);
   const auto found = queues_.find(timeline);
-  if (found == queues_.end()) return taken;
-  Queue& queue = found->second;
-  while (!queue.empty() && timeline->IsComplete(queue.front().epoch)) {
-    std::pop_heap(queue.begin(), queue.end(), kLater);
-    taken.push_back(std::move(queue.back().item));
-    queue.pop_back();
+  if (found == queues_.end() || found->second.heap.empty()) return taken;
+  std::vector<Entry>& heap = found->second.heap;
+  while (!heap.empty() && timeline->IsComplete(heap.front().epoch)) {
+    std::pop_heap(heap.begin(), heap.end(), kLater);
+    taken.push_back(std::move(heap.back().item));
+    heap.pop_back();
   }
   taken_ += taken.size();
   t_taken_ += taken.size();
-  if (queue.empty()) {
-    queues_.erase(found);
+  if (heap.empty()) {
     order_.erase(std::find(order_.begin(), order_.end(), timeline));
     if (next_ >= order_.size()) next_ = 0;
   }
   return taken;
 }
 
-bool PendingFrees::Poll(size_t most) {
+bool PendingFrees::Poll(size_t most, bool once) {
   bool settled = false;
-  for (Timeline* timeline : NextTimelines(most)) {
-    timeline->Poll(true);
-    for (PendingFree& item : TakeComplete(timeline)) {
-      settled = settled || IsOver(&item);
-      Add(std::move(item));
-      MutexLock lock(&mutex_);
-      --taken_;
-      --t_taken_;
-      count_.fetch_sub(1, std::memory_order_relaxed);
+  if (empty()) return settled;
+  for (const OrderPoint& next : NextPoints(most, once)) {
+    Timeline* const timeline = next.timeline;
+    once ? timeline->PollOnceFor(next.epoch) : timeline->PollFor(next.epoch);
+    Taken taken = TakeComplete(timeline);
+    if (taken.empty()) continue;
+    for (PendingFree& item : taken) {
+      if (IsOver(&item)) {
+        settle_(item.block);
+        settled = true;
+      } else {
+        Add(std::move(item));
+      }
     }
+    MutexLock lock(&mutex_);
+    taken_ -= taken.size();
+    t_taken_ -= taken.size();
+    count_.fetch_sub(taken.size(), std::memory_order_relaxed);
   }
   return settled;
 }
@@ -140,7 +148,7 @@ std::vector<OrderPoint> PendingFrees::Points() {
       if (taken_ <= t_taken_) {
         std::vector<OrderPoint> points;
         for (const auto& [timeline, queue] : queues_) {
-          for (const Entry& entry : queue) {
+          for (const Entry& entry : queue.heap) {
             points.push_back({timeline, entry.epoch});
             points.insert(points.end(), entry.item.uses.begin(),
                           entry.item.uses.end());
@@ -170,7 +178,7 @@ PendingFrees::Waits PendingFrees::List() {
   Waits waits;
   MutexLock lock(&mutex_);
   for (const auto& [timeline, queue] : queues_) {
-    for (const Entry& entry : queue) {
+    for (const Entry& entry : queue.heap) {
       std::vector<uint64_t>& streams = waits[entry.item.block];
       streams.push_back(entry.stream);
       for (const StreamUse& use : entry.item.uses) {
@@ -186,7 +194,7 @@ std::vector<void*> PendingFrees::TakeAll() {
   std::vector<void*> blocks;
   MutexLock lock(&mutex_);
   for (auto& [timeline, queue] : queues_) {
-    for (Entry& entry : queue) blocks.push_back(entry.item.block);
+    for (Entry& entry : queue.heap) blocks.push_back(entry.item.block);
   }
   queues_.clear();
   order_.clear();

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "devrt/runtime/mutex.h"
 #include "memory/device/block_uses.h"
@@ -68,13 +69,14 @@ class PendingFrees {
   // Removes uses that are complete, or that the stream of `home` comes after.
   // Returns true if none is left: the caller then settles the block.
   static bool IsOver(PendingFree* item);
-  // Settles the block at once, or when its uses are over.
+  // Settles the block when its uses are over.  There is at least one (IsOver).
   void Add(PendingFree item) DEVRT_EXCLUDES(mutex_);
 
   // Polls at most `most` of the timelines that have a queue, beginning behind
   // the last one polled, and settles the blocks whose uses are over.  Returns
-  // true if a block was settled.
-  bool Poll(size_t most) DEVRT_EXCLUDES(mutex_);
+  // true if a block was settled.  `once`: makes one query for a
+  // timeline, which tells of the oldest use there.
+  bool Poll(size_t most, bool once = false) DEVRT_EXCLUDES(mutex_);
 
   // Waits for all blocks that are here now (the step "wait" of
   // docs/reference/semantics.md 2.6), and until blocks that other threads took
@@ -98,13 +100,17 @@ class PendingFrees {
     uint64_t stream;
     PendingFree item;
   };
-  using Queue = std::vector<Entry>;  // a heap, the least epoch first
+  struct Queue {
+    std::vector<Entry> heap;  // the least epoch first
+    uint64_t newest = 0;      // the greatest epoch so far
+  };
+  using Taken = absl::InlinedVector<PendingFree, 2>;
 
-  // The timelines that Poll asks, at most `most`.
-  std::vector<Timeline*> NextTimelines(size_t most) DEVRT_EXCLUDES(mutex_);
-  // Takes out the blocks whose use on `timeline` is complete.
-  std::vector<PendingFree> TakeComplete(Timeline* timeline)
+  // The timelines that Poll asks, at most `most`, and about which epoch.
+  absl::InlinedVector<OrderPoint, 4> NextPoints(size_t most, bool once)
       DEVRT_EXCLUDES(mutex_);
+  // Takes out the blocks whose use on `timeline` is complete.
+  Taken TakeComplete(Timeline* timeline) DEVRT_EXCLUDES(mutex_);
   // The points of all blocks here.  Waits until no other thread has a block
   // between TakeComplete and its next queue or pool.
   std::vector<OrderPoint> Points() DEVRT_EXCLUDES(mutex_);
@@ -112,8 +118,10 @@ class PendingFrees {
   const Settle settle_;
   std::atomic<size_t> count_{0};
   Mutex mutex_;
+  // Empty ones stay: the next block of the timeline needs no host memory.
   absl::flat_hash_map<Timeline*, Queue> queues_ DEVRT_GUARDED_BY(mutex_);
-  std::vector<Timeline*> order_ DEVRT_GUARDED_BY(mutex_);  // in which Poll asks
+  // Those that are not empty, as Poll asks.
+  std::vector<Timeline*> order_ DEVRT_GUARDED_BY(mutex_);
   size_t next_ DEVRT_GUARDED_BY(mutex_) = 0;
   size_t taken_ DEVRT_GUARDED_BY(mutex_) = 0;  // and not yet settled
   // The calling thread's part of `taken_`, over all objects of this class.

@@ -59,7 +59,7 @@ absl::StatusOr<void*> PoolSearch::FindInOthers(StreamRef stream,
   // that borrows comes this long way for each block, and a small segment costs
   // little.
   const bool lend = !room || !IsSmall(wanted.size);
-  const std::vector<BlockPool*> pools = pools_->All();
+  const auto pools = pools_->All();
   BlockPool* const own = pools_->Of(stream);
   // The pools come in the order of these numbers.
   const auto next =
@@ -84,12 +84,18 @@ absl::StatusOr<void*> PoolSearch::FindInOther(BlockPool* pool, StreamRef stream,
                                               bool room, bool lend) {
   Timeline* const taker = TimelineOf(stream);
   Timeline* const timeline = pool->timeline();
-  timeline->Poll(true);
-  const MemoryInFlight::Scope moving(in_flight_);
-  if (Segment* segment = pool->TakeSegment(wanted, taker, room)) {
+  // A look at the stream finds more blocks that are released, but none that
+  // fits better than the best.
+  for (const bool best : {true, false}) {
+    if (best && IsSmall(wanted.size)) continue;  // one question to the keeper
+    if (!best) timeline->Poll(true);
+    const MemoryInFlight::Scope moving(in_flight_);
+    Segment* const segment = pool->TakeSegment(wanted, taker, room, best);
+    if (segment == nullptr) continue;
     absl::StatusOr<void*> found = FindOwn(stream, wanted, segment);
     if (!found.ok() || *found != nullptr) return found;
   }
+  const MemoryInFlight::Scope moving(in_flight_);
   void* pointer = nullptr;
   if (lend &&
       pool->Lend(stream, taker, wanted, &pointer) == PoolAnswer::kDone) {

@@ -3,6 +3,7 @@
 #include "memory/device/pool_uses.h"
 
 #include <memory>
+#include <utility>
 
 namespace devrt::internal {
 
@@ -26,37 +27,54 @@ PoolAnswer PoolUses::Add(Segment* segment, const void* pointer,
                          StreamRef stream, const OrderPoint& point, bool open,
                          bool end_counts, bool* foreign) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  // Allocated before the lock is taken; a block may have no uses so far.
-  std::unique_ptr<BlockUses> spare[2] = {std::make_unique<BlockUses>(),
-                                         std::make_unique<BlockUses>()};
   *foreign = false;
-  SpinLockHolder hold(lock_);
-  if (segment->pool.load(std::memory_order_relaxed) != pool_) {
-    return PoolAnswer::kMoved;
+  // Allocated before the lock is taken; a block may have no uses so far.  The
+  // second is for the rare case that one block ends where another begins.
+  std::unique_ptr<BlockUses> spare[2] = {NewUses()};
+  for (;; spare[1] = std::make_unique<BlockUses>()) {
+    SpinLockHolder hold(lock_);
+    if (segment->pool.load(std::memory_order_relaxed) != pool_) {
+      return PoolAnswer::kMoved;
+    }
+    Block* blocks[2] = {nullptr, nullptr};
+    if (segment->Holds(address)) blocks[0] = segment->Find(address);
+    if (end_counts) {
+      Block* const before = BlockEndingAt(segment, address);
+      if (before != blocks[0]) blocks[1] = before;
+    }
+    if (blocks[1] != nullptr && spare[1] == nullptr) continue;
+    PoolAnswer answer = PoolAnswer::kNotLive;
+    for (int i = 0; i < 2; ++i) {
+      Block* block = blocks[i];
+      if (block == nullptr || block->use != BlockUse::kLive) continue;
+      answer = PoolAnswer::kDone;
+      if (stream_->IsHolder(block, stream)) continue;
+      *foreign = true;
+      if (block->held.uses == nullptr) block->held.uses = spare[i].release();
+      block->held.uses->Add(stream, point.timeline, point.epoch);
+      if (open) block->held.uses->AddOpen(stream, point.timeline);
+    }
+    return answer;
   }
-  Block* blocks[2] = {nullptr, nullptr};
-  if (segment->Holds(address)) blocks[0] = segment->Find(address);
-  if (end_counts) {
-    Block* const before = BlockEndingAt(segment, address);
-    if (before != blocks[0]) blocks[1] = before;
+}
+
+std::unique_ptr<BlockUses> PoolUses::NewUses() {
+  std::unique_ptr<BlockUses> uses;
+  if (spare_.load(std::memory_order_relaxed) != nullptr) {
+    uses.reset(spare_.exchange(nullptr, std::memory_order_acquire));
   }
-  PoolAnswer answer = PoolAnswer::kNotLive;
-  for (int i = 0; i < 2; ++i) {
-    Block* block = blocks[i];
-    if (block == nullptr || block->use != BlockUse::kLive) continue;
-    answer = PoolAnswer::kDone;
-    if (stream_->IsHolder(block, stream)) continue;
-    *foreign = true;
-    if (block->held.uses == nullptr) block->held.uses = spare[i].release();
-    block->held.uses->Add(stream, point.timeline, point.epoch);
-    if (open) block->held.uses->AddOpen(stream, point.timeline);
-  }
-  return answer;
+  return uses != nullptr ? std::move(uses) : std::make_unique<BlockUses>();
+}
+
+void PoolUses::Recycle(std::unique_ptr<BlockUses> uses) {
+  uses->points.clear();
+  uses->open.clear();
+  uses.reset(spare_.exchange(uses.release(), std::memory_order_acq_rel));
 }
 
 PoolAnswer PoolUses::AddPoints(Segment* segment, const void* pointer,
                                absl::Span<const StreamUse> uses) {
-  auto spare = std::make_unique<BlockUses>();
+  std::unique_ptr<BlockUses> spare = NewUses();
   SpinLockHolder hold(lock_);
   if (segment->pool.load(std::memory_order_relaxed) != pool_) {
     return PoolAnswer::kMoved;

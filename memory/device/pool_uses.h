@@ -10,7 +10,9 @@
 #ifndef DEVRT_MEMORY_DEVICE_POOL_USES_H_
 #define DEVRT_MEMORY_DEVICE_POOL_USES_H_
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/types/span.h"
@@ -31,6 +33,7 @@ class PoolUses {
  public:
   PoolUses(SpinLock* lock, const BlockPool* pool, const PoolStream* stream)
       : lock_(lock), pool_(pool), stream_(stream) {}
+  ~PoolUses() { delete spare_.load(); }
   PoolUses(const PoolUses&) = delete;
   PoolUses& operator=(const PoolUses&) = delete;
 
@@ -46,6 +49,9 @@ class PoolUses {
   // `pointer` is the beginning of a block.
   PoolAnswer AddPoints(Segment* segment, const void* pointer,
                        absl::Span<const StreamUse> uses) DEVRT_EXCLUDES(*lock_);
+
+  // Takes the uses of a block that was freed.
+  void Recycle(std::unique_ptr<BlockUses> uses);
 
   struct LiveBlock {
     void* base;
@@ -68,6 +74,10 @@ class PoolUses {
   bool Holds(const Segment* segment, uintptr_t address) const;
   std::optional<StreamRef> StreamOf(const Block* block) const;
 
+  // Uses without a point, from Recycle or new.
+  std::unique_ptr<BlockUses> NewUses();
+
+  std::atomic<BlockUses*> spare_{nullptr};
   SpinLock* const lock_;
   const BlockPool* const pool_;
   const PoolStream* const stream_;

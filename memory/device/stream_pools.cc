@@ -9,10 +9,11 @@
 
 namespace devrt::internal {
 
-std::vector<BlockPool*> StreamPools::All() {
-  std::vector<BlockPool*> pools;
+absl::InlinedVector<BlockPool*, 16> StreamPools::All() {
+  absl::InlinedVector<BlockPool*, 16> pools;
   {
     MutexLock lock(&mutex_);
+    pools.reserve(pools_.size());
     for (const auto& pool : pools_) pools.push_back(pool.get());
     std::sort(pools.begin(), pools.end(),
               [](const BlockPool* a, const BlockPool* b) {

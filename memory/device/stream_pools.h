@@ -15,6 +15,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/stream.h"
 #include "memory/common/ledger.h"
@@ -49,7 +50,7 @@ class StreamPools {
   // default stream last.  The order in which pools were made, or the serials of
   // their streams, would let a run of the simulator depend on earlier runs:
   // pools are used again, and serials are handed out in lots.
-  std::vector<BlockPool*> All() DEVRT_EXCLUDES(mutex_);
+  absl::InlinedVector<BlockPool*, 16> All() DEVRT_EXCLUDES(mutex_);
   // Live blocks of all pools.
   int64_t CountLive() DEVRT_EXCLUDES(mutex_);
   // Asks once how far the streams of pools with free memory have come.

@@ -26,18 +26,31 @@ namespace {
 // A cached block of whole pages serves requests of at least 7/8 of its size.
 constexpr uint64_t MostFor(uint64_t size) { return size / 7 * 8; }
 
-Change Active(uint64_t size) {
-  Change c;
-  c.up[kActive] = 1;
-  c.up[kActiveBytes] = static_cast<int64_t>(size);
-  return c;
+// The place of the calling thread's pool, plus 1; 0: it has none yet.
+__thread uint32_t t_place __attribute__((tls_model("initial-exec"))) = 0;
+
+// Threads in the schedule of a simulator share a pool: which block a thread
+// gets may not depend on how many threads there were before it.
+ABSL_ATTRIBUTE_NOINLINE void ChoosePlace(uint32_t places) {
+  static std::atomic<uint32_t> next{1};
+  t_place = TakePart()
+                ? 1
+                : 1 + next.fetch_add(1, std::memory_order_relaxed) % places;
 }
 
-Change Inactive(uint64_t size) {
-  Change c;
-  c.down[kActive] = 1;
-  c.down[kActiveBytes] = static_cast<int64_t>(size);
-  return c;
+// Takes a copy: a reference would force Count to keep the change in memory.
+ABSL_ATTRIBUTE_NOINLINE void CountSlowly(Ledger* ledger, PinnedPool* pool,
+                                         Change change)
+    DEVRT_REQUIRES(pool->lock) {
+  ledger->Count(&pool->shard, kSmallRow, change);
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void Count(Ledger* ledger, PinnedPool* pool,
+                                               const Change& change)
+    DEVRT_REQUIRES(pool->lock) {
+  if (ABSL_PREDICT_FALSE(!pool->shard.Apply(kSmallRow, change))) {
+    CountSlowly(ledger, pool, change);
+  }
 }
 
 int64_t CountLiveOf(DeviceRecord* device) {
@@ -64,10 +77,21 @@ PinnedAllocator::PinnedAllocator(BackendRecord* backend)
   }
 }
 
-void PinnedAllocator::AddClassToLedger(PinnedClass* c) {
+PinnedPool* PinnedAllocator::MakePool(uint32_t place) {
+  static std::atomic<uint32_t> numbers{0};  // of all allocators
   MutexLock lock(&mutex_);
-  if (std::exchange(c->is_counted, true)) return;
-  ledger_.Add(&c->lock, &c->shard);
+  std::atomic<PinnedPool*>& pool = pools_[place];
+  if (pool.load(std::memory_order_relaxed) == nullptr) {
+    pool.store(new PinnedPool(&ledger_, numbers.fetch_add(1)),
+               std::memory_order_release);
+  }
+  return pool.load(std::memory_order_relaxed);
+}
+
+inline PinnedPool* PinnedAllocator::PoolOfThread() {
+  if (ABSL_PREDICT_FALSE(t_place == 0)) ChoosePlace(kPools);
+  PinnedPool* const pool = pools_[t_place - 1].load(std::memory_order_acquire);
+  return ABSL_PREDICT_TRUE(pool != nullptr) ? pool : MakePool(t_place - 1);
 }
 
 PinnedAllocator* PinnedAllocator::Make(DeviceRecord* device) {
@@ -94,60 +118,79 @@ PinnedAllocator* PinnedAllocator::Existing(const BackendRecord* backend) {
 
 // ---- Free blocks ------------------------------------------------------------
 
-void PinnedAllocator::HandOut(PinnedBlock* block, const Request& r) {
-  static std::atomic<uint64_t> last_id{uint64_t{1} << 62};
+// Counts first: while the count waits, the pool is as it was.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void PinnedAllocator::HandOut(
+    PinnedPool* pool, PinnedBlock* block, const Request& r) {
+  Change c;
+  c.up[kActive] = 1;
+  c.up[kActiveBytes] =
+      static_cast<int64_t>(block->size.load(std::memory_order_relaxed));
+  Count(&ledger_, pool, c);
+  if (block->use == BlockUse::kFree) pool->Unlink(block);
   block->use = BlockUse::kLive;
   block->requested = r.bytes;
   block->device = r.device;
   block->site = r.site;
   // Bit 62 keeps these ids apart from those of the AllocationTable.
-  block->id = 1 + last_id.fetch_add(1, std::memory_order_relaxed);
+  block->id =
+      uint64_t{1} << 62 | uint64_t{pool->number} << 40 | ++pool->allocations;
 }
 
-PinnedBlock* PinnedAllocator::TakeFromClass(PinnedClass* c, const Request& r) {
-  {
-    SpinLockHolder hold(&c->lock);
-    PinnedBlock* block = c->Find(r.size, r.most);
-    if (block == nullptr) return nullptr;
-    // Two temporaries on purpose: one Change for both calls would be kept in
-    // memory, while the first call alone keeps it in registers.
-    const uint64_t size = block->size.load(std::memory_order_relaxed);
-    if (ABSL_PREDICT_TRUE(c->shard.Apply(kSmallRow, Active(size)) ||
-                          ledger_.Count(&c->shard, kSmallRow, Active(size)))) {
-      c->Unlink(block);
-      HandOut(block, r);
-      return block;
-    }
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void PinnedAllocator::CountFree(
+    PinnedPool* pool, const PinnedBlock* block) {
+  Change c;
+  c.down[kActive] = 1;
+  c.down[kActiveBytes] =
+      static_cast<int64_t>(block->size.load(std::memory_order_relaxed));
+  Count(&ledger_, pool, c);
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void PinnedAllocator::TakeBack(
+    PinnedPool* pool, PinnedBlock* block) {
+  CountFree(pool, block);
+  pool->Add(block);
+}
+
+inline PinnedBlock* PinnedAllocator::TakeFromPool(PinnedPool* pool,
+                                                  const Request& r) {
+  SpinLockHolder hold(&pool->lock);
+  PinnedBlock* const block = pool->Find(r.size, r.most);
+  if (ABSL_PREDICT_FALSE(block == nullptr)) {
+    if (IsSmall(r.size)) pool->keeper.NoteShortage();
+    return nullptr;
   }
-  Ledger::Exclusive all(&ledger_);
-  c->lock.AssertHeld();
-  PinnedBlock* block = c->Find(r.size, r.most);
-  if (block == nullptr) return nullptr;
-  all.Count(&c->shard, kSmallRow,
-            Active(block->size.load(std::memory_order_relaxed)));
-  c->Unlink(block);
-  HandOut(block, r);
+  HandOut(pool, block, r);
   return block;
 }
 
-PinnedBlock* PinnedAllocator::TakeCached(const Request& r) {
-  PinnedClass* const first = &ClassOf(r.size);
-  PinnedClass* const last = &ClassOf(r.most);
-  PinnedBlock* block = TakeFromClass(first, r);
-  if (block == nullptr && last != first) block = TakeFromClass(last, r);
-  return block;
+PinnedBlock* PinnedAllocator::TakeFromOthers(PinnedPool* pool, const Request& r,
+                                             bool room) {
+  const bool small = IsSmall(r.size);
+  for (const std::atomic<PinnedPool*>& each : pools_) {
+    PinnedPool* const other = each.load(std::memory_order_acquire);
+    if (other == nullptr || other == pool) continue;
+    PinnedBlock* block = nullptr;
+    {
+      SpinLockHolder hold(&other->lock);
+      block = other->Find(r.size, r.most);
+      if (block == nullptr) continue;
+      if (small && room && other->keeper.Keeps(other->allocations)) continue;
+      other->Unlink(block);
+      block->use = BlockUse::kNone;
+      block->pool.store(pool, std::memory_order_release);
+      if (small) other->keeper.NoteLoss();
+    }
+    SpinLockHolder hold(&pool->lock);
+    HandOut(pool, block, r);
+    return block;
+  }
+  return nullptr;
 }
 
-void PinnedAllocator::Count(PinnedClass* c, const Change& change) {
-  {
-    SpinLockHolder hold(&c->lock);
-    if (c->shard.Apply(kSmallRow, change) ||
-        ledger_.Count(&c->shard, kSmallRow, change)) {
-      return;
-    }
-  }
-  Ledger::Exclusive all(&ledger_);
-  all.Count(&c->shard, kSmallRow, change);
+PinnedBlock* PinnedAllocator::TakeCached(PinnedPool* pool, const Request& r,
+                                         bool room) {
+  PinnedBlock* const block = TakeFromPool(pool, r);
+  return block != nullptr ? block : TakeFromOthers(pool, r, room);
 }
 
 // ---- The calls --------------------------------------------------------------
@@ -158,9 +201,10 @@ absl::StatusOr<void*> PinnedAllocator::Allocate(DeviceRecord* device,
   const uint64_t size = PinnedSize(bytes, limit, page_);
   const Request r = {device, bytes, size, bytes > limit ? MostFor(size) : size,
                      site};
-  PinnedBlock* block = TakeCached(r);
+  PinnedPool* const pool = PoolOfThread();
+  PinnedBlock* block = TakeFromPool(pool, r);
   if (ABSL_PREDICT_FALSE(block == nullptr)) {
-    DEVRT_ASSIGN_OR_RETURN(block, Recover(r));
+    DEVRT_ASSIGN_OR_RETURN(block, Recover(pool, r));
   }
   void* const base = block->base.load(std::memory_order_relaxed);
   if (ABSL_PREDICT_FALSE(race_.table != nullptr)) TellHandOut(r, base);
@@ -177,13 +221,15 @@ void PinnedAllocator::TellTakeBack(void* base, CallSite called) const {
   race_.table->pinned_take_back(race_.self, base);
 }
 
-absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
+absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(PinnedPool* pool,
+                                                      const Request& r) {
   DEVRT_RETURN_IF_ERROR(SettingsMistake());
+  if (PinnedBlock* block = TakeFromOthers(pool, r, true)) return block;
   if (!pending_.empty()) {
     pending_.Poll(SIZE_MAX);
-    if (PinnedBlock* block = TakeCached(r)) return block;
+    if (PinnedBlock* block = TakeCached(pool, r, true)) return block;
   }
-  absl::StatusOr<PinnedBlock*> made = AllocateNative(r);
+  absl::StatusOr<PinnedBlock*> made = AllocateNative(pool, r);
   absl::Status gave_up;
   for (const bool wait : {false, true}) {
     if (!absl::IsResourceExhausted(made.status())) return made;
@@ -191,10 +237,10 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
       if (pending_.empty()) break;
       gave_up = pending_.WaitForAll();
     }
-    if (PinnedBlock* block = TakeCached(r)) return block;
+    if (PinnedBlock* block = TakeCached(pool, r, false)) return block;
     // An error here does not matter: the next try tells.
     ReleaseCached().IgnoreError();
-    made = AllocateNative(r);
+    made = AllocateNative(pool, r);
   }
   if (!absl::IsResourceExhausted(made.status())) return made;
   OutOfMemoryInfo info;
@@ -202,14 +248,11 @@ absl::StatusOr<PinnedBlock*> PinnedAllocator::Recover(const Request& r) {
   return OutOfMemoryError(r.device, info, made.status(), gave_up);
 }
 
-inline PinnedAllocator::Return PinnedAllocator::ReturnToClass(
-    PinnedBlock* block, const void* pointer, CallSite site, bool plain) {
-  PinnedAllocator* const self = block->allocator;
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  PinnedClass& c = self->ClassOf(size);
-  SpinLockHolder hold(&c.lock);
+inline PinnedAllocator::Return PinnedAllocator::ReturnToPool(
+    PinnedBlock* block, const void* pointer, CallSite site, bool plain)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  const PinnedBlockLock hold(block);
   const bool live = block->base.load(std::memory_order_relaxed) == pointer &&
-                    block->size.load(std::memory_order_relaxed) == size &&
                     block->use == BlockUse::kLive;
   if (ABSL_PREDICT_FALSE(!live)) return Return::kNotLive;
   if (ABSL_PREDICT_FALSE(!block->uses.points.empty() ||
@@ -221,16 +264,14 @@ inline PinnedAllocator::Return PinnedAllocator::ReturnToClass(
     return Return::kUses;
   }
   block->site = site;
-  c.Add(block);
-  // Cannot fail: the figures shrink.
-  c.shard.Apply(kSmallRow, Inactive(size));
+  block->allocator->TakeBack(hold.pool(), block);
   return Return::kDone;
 }
 
 bool PinnedAllocator::FreePlainly(void* pointer, CallSite site) {
   PinnedBlock* const block = PinnedMap::Get().FindBase(pointer);
   return block != nullptr && block->allocator->race_.table == nullptr &&
-         ReturnToClass(block, pointer, site, true) == Return::kDone;
+         ReturnToPool(block, pointer, site, true) == Return::kDone;
 }
 
 absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
@@ -239,7 +280,7 @@ absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
     if (ABSL_PREDICT_FALSE(block->allocator->race_.table != nullptr)) {
       block->allocator->TellTakeBack(pointer, site);
     }
-    const Return done = ReturnToClass(block, pointer, site, false);
+    const Return done = ReturnToPool(block, pointer, site, false);
     if (done == Return::kUses) block->allocator->CloseUses(block);
     if (ABSL_PREDICT_TRUE(done != Return::kNotLive)) return absl::OkStatus();
   }
@@ -249,13 +290,11 @@ absl::Status PinnedAllocator::Free(void* pointer, CallSite site) {
                    DescribePointer(pointer)));
 }
 
-void PinnedAllocator::Settle(void* item) {
+void PinnedAllocator::Settle(void* item)
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   PinnedBlock* const block = static_cast<PinnedBlock*>(item);
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  PinnedClass& c = block->allocator->ClassOf(size);
-  SpinLockHolder hold(&c.lock);
-  c.Add(block);
-  c.shard.Apply(kSmallRow, Inactive(size));
+  const PinnedBlockLock hold(block);
+  block->allocator->TakeBack(hold.pool(), block);
 }
 
 absl::Status PinnedAllocator::EmptyCache() {
@@ -283,8 +322,7 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
     return;
   }
   {
-    PinnedClass& c = ClassOf(block->size.load(std::memory_order_relaxed));
-    SpinLockHolder hold(&c.lock);
+    const PinnedBlockLock hold(block);
     block->use = BlockUse::kPending;
   }
   pending_.Add(std::move(item));
@@ -293,26 +331,25 @@ void PinnedAllocator::CloseUses(PinnedBlock* block) {
 
 // ---- Native blocks ----------------------------------------------------------
 
-absl::StatusOr<PinnedBlock*> PinnedAllocator::AllocateNative(const Request& r) {
+absl::StatusOr<PinnedBlock*> PinnedAllocator::AllocateNative(PinnedPool* pool,
+                                                             const Request& r) {
   DEVRT_ASSIGN_OR_RETURN(const PinnedSource::Native native,
                          source_.Allocate(r.device, r.size, r.site));
+  ledger_.CountSegment(kSmallRow, static_cast<int64_t>(r.size), false);
   PinnedBlock* const block = records_.Acquire();
-  PinnedClass& c = ClassOf(r.size);
-  AddClassToLedger(&c);
   {
     // A reader may still look at the block that the record was before.
-    SpinLockHolder hold(&c.lock);
+    const PinnedBlockLock hold(block);
+    block->pool.store(pool, std::memory_order_release);
+  }
+  {
+    SpinLockHolder hold(&pool->lock);
     block->size.store(r.size, std::memory_order_relaxed);
     block->origin = native.origin;
     block->native_device = r.device;
     block->base.store(native.base, std::memory_order_release);
-    HandOut(block, r);
+    HandOut(pool, block, r);
   }
-  Change change;
-  change.up[kAllocation] = change.up[kActive] = 1;
-  change.up[kAllocatedBytes] = change.up[kActiveBytes] =
-      static_cast<int64_t>(r.size);
-  Count(&c, change);
   PinnedMap::Get().Add(block);
   return block;
 }
@@ -328,28 +365,32 @@ absl::Status PinnedAllocator::ReleaseNative(PinnedBlock* block) {
     PinnedMap::Get().Add(block);
     return status;
   }
-  PinnedClass& c = ClassOf(size);
-  Change change;
-  change.down[kAllocation] = 1;
-  change.down[kAllocatedBytes] = static_cast<int64_t>(size);
+  Forget(block);
+  return absl::OkStatus();
+}
+
+// The block is in no list and in no map.
+void PinnedAllocator::Forget(PinnedBlock* block) {
+  const uint64_t size = block->size.load(std::memory_order_relaxed);
   {
-    SpinLockHolder hold(&c.lock);
-    c.shard.Apply(kSmallRow, change);
+    const PinnedBlockLock hold(block);
     block->use = BlockUse::kNone;
     block->base.store(nullptr, std::memory_order_release);
   }
+  ledger_.CountSegment(kSmallRow, -static_cast<int64_t>(size), false);
   records_.Return(block);
-  return absl::OkStatus();
 }
 
 absl::Status PinnedAllocator::ReleaseCached() {
   absl::Status first;
-  for (PinnedClass& c : classes_) {
-    for (PinnedBlock* block : c.TakeAll()) {
+  for (const std::atomic<PinnedPool*>& each : pools_) {
+    PinnedPool* const pool = each.load(std::memory_order_acquire);
+    if (pool == nullptr) continue;
+    for (PinnedBlock* block : pool->TakeAll()) {
       const absl::Status status = ReleaseNative(block);
       if (status.ok()) continue;
-      SpinLockHolder hold(&c.lock);
-      c.Add(block);
+      SpinLockHolder hold(&pool->lock);
+      pool->Add(block);
       if (first.ok()) first = status;
     }
   }
@@ -357,23 +398,16 @@ absl::Status PinnedAllocator::ReleaseCached() {
 }
 
 // Pending blocks are neither reused nor given back: work may still access them.
-void PinnedAllocator::AbandonPending() {
+void PinnedAllocator::AbandonPending()
+    DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
   for (void* item : pending_.TakeAll()) {
     PinnedBlock* const block = static_cast<PinnedBlock*>(item);
-    const uint64_t size = block->size.load(std::memory_order_relaxed);
-    {
-      PinnedClass& c = ClassOf(size);
-      SpinLockHolder hold(&c.lock);
-      block->use = BlockUse::kNone;
-      Change change;
-      change.down[kActive] = change.down[kAllocation] = 1;
-      change.down[kActiveBytes] = change.down[kAllocatedBytes] =
-          static_cast<int64_t>(size);
-      c.shard.Apply(kSmallRow, change);
-    }
     PinnedMap::Get().Remove(block);
-    block->base.store(nullptr, std::memory_order_release);
-    records_.Return(block);
+    {
+      const PinnedBlockLock hold(block);
+      CountFree(hold.pool(), block);
+    }
+    Forget(block);
   }
 }
 
@@ -402,10 +436,8 @@ void PinnedAllocator::Release(DeviceRecord* device) {
 int64_t PinnedAllocator::CountLive(const DeviceRecord* device) {
   int64_t live = 0;
   for (PinnedBlock* block : records_.All()) {
-    const uint64_t size = block->size.load(std::memory_order_relaxed);
-    if (size == 0) continue;
-    SpinLockHolder hold(&ClassOf(size).lock);
-    if (!IsOf(*block, size) || block->use != BlockUse::kLive) continue;
+    const PinnedBlockLock hold(block);
+    if (hold.pool() == nullptr || block->use != BlockUse::kLive) continue;
     live += block->device == device ? 1 : 0;
   }
   return live;
@@ -414,18 +446,12 @@ int64_t PinnedAllocator::CountLive(const DeviceRecord* device) {
 // ---- Statistics -------------------------------------------------------------
 
 PinnedStatistics PinnedAllocator::Statistics() {
-  const LedgerFigures figures = ledger_.Figures();
-  const auto stat = [&figures](Metric m) {
-    const int64_t current = figures.current[kAllRow][m];
-    const int64_t allocated = figures.allocated[kAllRow][m];
-    return Stat{current, figures.peak[kAllRow][m], allocated,
-                allocated - current};
-  };
+  const MemoryStatistics figures = ledger_.Read();
   PinnedStatistics s = source_.Times();
-  s.allocations = stat(kAllocation);
-  s.active_requests = stat(kActive);
-  s.allocated_bytes = stat(kAllocatedBytes);
-  s.active_bytes = stat(kActiveBytes);
+  s.allocations = figures.segment.all;
+  s.allocated_bytes = figures.reserved_bytes.all;
+  s.active_requests = figures.active.all;
+  s.active_bytes = figures.active_bytes.all;
   return s;
 }
 

@@ -3,16 +3,17 @@
 // PinnedAllocator: hands out and takes back the pinned memory of one backend.
 //
 // Its parts:
-//   PinnedClass    the free blocks of one power of two, and their statistics
+//   PinnedPool     the blocks of some threads, and their statistics
 //   PinnedRecords  the records of blocks
 //   PinnedSource   native memory from the backend and back
 //   PendingFrees   freed blocks that work still uses
 // pinned_uses.h has the uses of blocks and the look-ups by address.
 //
 // Blocks are not cut or joined.  A block is live, pending (PendingFrees) or
-// free.  There are 64 classes, each with its own lock and its own shard of
-// statistics.  So threads that use different sizes do not wait for each other;
-// threads that use one size do, for about 10 ns.
+// free.  As a stream has a pool of device memory, a thread has a pool of pinned
+// memory, with its own lock and its own shard of statistics: threads wait for
+// each other only if they free each other's blocks, or if there are more than
+// kPools of them (decision 41).
 //
 // Blocks have no home stream: every use is noted.  A copy of devrt is noted at
 // its submission, with a checkpoint (Timeline); a use by RecordPinnedUse is
@@ -20,17 +21,18 @@
 // in use on a device that is lost stays pending for ever
 // (docs/reference/semantics.md 2.5).
 //
-// A request gets a block of its class; if there is none, pending frees are
-// polled; then the backend is asked for a native block.  If the backend has no
-// room, cached blocks go back, and then pending frees are waited for (WaitFor
-// may give up on some), each time followed by another try.
+// A request gets a block of its thread's pool.  If none fits, one of another
+// pool moves there; then pending frees are polled; then the backend is asked
+// for a native block.  If the backend has no room, cached blocks go back, and
+// then pending frees are waited for (WaitFor may give up on some), each time
+// followed by another try.
 //
 // PinnedMap finds blocks by address (pinned_map.h).  A Ledger counts the
-// statistics and their peaks; each class has a shard of it.  Pinned memory has
-// no pools for small and large blocks, so all classes count in one row of the
-// ledger.
+// statistics and their peaks; each pool has a shard of it.  Pinned memory has
+// no parts for small and large blocks, so all pools count in one row of the
+// ledger.  Native blocks are its segments.
 //
-// Locks: class lock > leaves (PinnedMap, PendingFrees, Timeline).  No lock is
+// Locks: pool lock > leaves (PinnedMap, PendingFrees, Timeline).  No lock is
 // held while a backend is called or pages are touched.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_ALLOCATOR_H_
@@ -49,7 +51,7 @@
 #include "memory/common/ledger.h"
 #include "memory/device/pending_frees.h"
 #include "memory/pinned/pinned_block.h"
-#include "memory/pinned/pinned_class.h"
+#include "memory/pinned/pinned_pool.h"
 #include "memory/pinned/pinned_records.h"
 #include "memory/pinned/pinned_source.h"
 #include "runtime/registry/records.h"
@@ -84,11 +86,6 @@ class PinnedAllocator {
   void Poll() { pending_.Poll(SIZE_MAX); }
   bool HasPending() const { return !pending_.empty(); }
 
-  // The class whose lock guards blocks of `size` bytes.
-  PinnedClass& ClassOf(uint64_t size) {
-    return classes_[63 - static_cast<size_t>(__builtin_clzll(size))];
-  }
-
   // Live blocks of `device`.
   int64_t CountLive(const DeviceRecord* device);
   // Called when the device's native objects end: gives cached blocks back.
@@ -103,18 +100,40 @@ class PinnedAllocator {
     CallSite site;
   };
 
+  // Threads beyond these share pools.
+  static constexpr uint32_t kPools = 64;
+
   explicit PinnedAllocator(BackendRecord* backend);
   static PinnedAllocator* Make(DeviceRecord* device);
   static void Settle(void* block);
 
-  // A cached block for the request, now live; nullptr if there is none.
-  PinnedBlock* TakeCached(const Request& r);
-  PinnedBlock* TakeFromClass(PinnedClass* c, const Request& r);
-  static void HandOut(PinnedBlock* block, const Request& r);
-  void Count(PinnedClass* c, const Change& change) DEVRT_EXCLUDES(c->lock);
+  // The pool of the calling thread.
+  PinnedPool* PoolOfThread() DEVRT_EXCLUDES(mutex_);
+  PinnedPool* MakePool(uint32_t place) DEVRT_EXCLUDES(mutex_);
 
-  absl::StatusOr<PinnedBlock*> Recover(const Request& r);
-  absl::StatusOr<PinnedBlock*> AllocateNative(const Request& r);
+  // A free block of the pool for the request, now live; nullptr if there is
+  // none.
+  PinnedBlock* TakeFromPool(PinnedPool* pool, const Request& r)
+      DEVRT_EXCLUDES(pool->lock);
+  // Moves a free block of another pool to `pool`.  `room` says that the backend
+  // may have memory left: pools may then keep small blocks (PoolKeeper).
+  PinnedBlock* TakeFromOthers(PinnedPool* pool, const Request& r, bool room)
+      DEVRT_EXCLUDES(pool->lock);
+  PinnedBlock* TakeCached(PinnedPool* pool, const Request& r, bool room);
+  // Makes a block of the pool live; it is in no list afterwards.
+  void HandOut(PinnedPool* pool, PinnedBlock* block, const Request& r)
+      DEVRT_REQUIRES(pool->lock);
+  void CountFree(PinnedPool* pool, const PinnedBlock* block)
+      DEVRT_REQUIRES(pool->lock);
+  // Makes a block of the pool free.
+  void TakeBack(PinnedPool* pool, PinnedBlock* block)
+      DEVRT_REQUIRES(pool->lock);
+  // Ends the record of a block that is in no list and in no map.
+  void Forget(PinnedBlock* block);
+
+  absl::StatusOr<PinnedBlock*> Recover(PinnedPool* pool, const Request& r);
+  absl::StatusOr<PinnedBlock*> AllocateNative(PinnedPool* pool,
+                                              const Request& r);
   absl::Status ReleaseCached();
   absl::Status ReleaseNative(PinnedBlock* block);
   void CloseUses(PinnedBlock* block);
@@ -122,25 +141,24 @@ class PinnedAllocator {
   enum class Return { kDone, kUses, kNotLive };
   // Makes the block free.  kUses: the block has uses and is kClosing now, or
   // was left as it is if `plain`.
-  static Return ReturnToClass(PinnedBlock* block, const void* pointer,
-                              CallSite site, bool plain);
-  // Called before the first block of a class.  A shard without blocks would get
-  // a share of the ledger's spare bytes, and would be asked for loans.
-  void AddClassToLedger(PinnedClass* c) DEVRT_EXCLUDES(mutex_);
+  static Return ReturnToPool(PinnedBlock* block, const void* pointer,
+                             CallSite site, bool plain);
+  // A race detector, if there is one, is told of blocks.
+  void TellHandOut(const Request& r, void* base) const;
+  void TellTakeBack(void* base, CallSite called) const;
 
+  // Each call reads these, and nobody writes to them.
   BackendRecord* const backend_;
   const uint64_t page_;
-  std::array<PinnedClass, 64> classes_;
+  ExtensionOf<devrt_race_v0> race_;
+  bool background_ = false;  // set before the allocator is published
+  std::array<std::atomic<PinnedPool*>, kPools> pools_ = {};
+
   Ledger ledger_;
   PinnedRecords records_;
   PinnedSource source_;
   PendingFrees pending_;
-  // A race detector, if there is one, is told of blocks.
-  void TellHandOut(const Request& r, void* base) const;
-  void TellTakeBack(void* base, CallSite called) const;
-  ExtensionOf<devrt_race_v0> race_;
-  bool background_ = false;  // set before the allocator is published
-  Mutex mutex_;              // guards PinnedClass::is_counted
+  Mutex mutex_;  // taken to make a pool; before the locks of the ledger
 };
 
 }  // namespace devrt::internal

@@ -16,36 +16,30 @@
 namespace devrt::internal {
 
 class PinnedAllocator;
+struct PinnedPool;
 
 // How a block was obtained, which says how it is released (F9).
 enum class PinnedOrigin : uint8_t { kHostAlloc, kRegistered };
 
 // The record of a native block; reused for others and never destroyed.  `base`
-// and `size` change only while the block is in no map; readers check them again
-// under the class lock, which guards the other members.
-struct PinnedBlock {
+// and `size` change only while the block is in no map.  `pool` changes under
+// the lock of the pool that it names, which guards the members from `use` on.
+struct alignas(64) PinnedBlock {
   std::atomic<void*> base{nullptr};
   std::atomic<uint64_t> size{0};             // a result of PinnedSize
   std::atomic<PinnedBlock*> chain{nullptr};  // the next one in PinnedMap
+  std::atomic<PinnedPool*> pool{nullptr};    // nullptr: the record is new
   PinnedAllocator* allocator = nullptr;
-  PinnedOrigin origin = PinnedOrigin::kHostAlloc;
   DeviceRecord* native_device = nullptr;  // that the driver was called for
+  PinnedOrigin origin = PinnedOrigin::kHostAlloc;
   BlockUse use = BlockUse::kNone;
   uint64_t requested = 0;
   DeviceRecord* device = nullptr;  // of the request
-  PinnedBlock* next = nullptr;     // the next free one of its class
+  PinnedBlock* next = nullptr;     // the next free one of its size
   uint64_t id = 0;                 // new for each request, never reused
   CallSite site;                   // of the allocation, then of the free
   BlockUses uses;
 };
-
-// True if the class of `size` guards `block`.  `size` was read before the lock
-// was taken, and the record may have become another block since; then nothing
-// else of it may be read.
-inline bool IsOf(const PinnedBlock& block, uint64_t size) {
-  return block.size.load(std::memory_order_relaxed) == size &&
-         block.base.load(std::memory_order_relaxed) != nullptr;
-}
 
 // The size of a block for `bytes` (docs/reference/semantics.md 3.3): 40960
 // gives 65536.

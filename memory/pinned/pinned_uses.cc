@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
-#include "memory/pinned/pinned_allocator.h"
 #include "memory/pinned/pinned_map.h"
+#include "memory/pinned/pinned_pool.h"
 #include "runtime/raw_memory/blocks.h"
 #include "streams/objects/stream_record.h"
 
@@ -32,9 +32,8 @@ PinnedBlock* FindAround(const void* pointer) {
 // Adds a use of the block if `pointer` lies in it and it is live.
 bool AddUse(PinnedBlock* block, const void* pointer, StreamRef stream,
             Timeline* timeline, bool open) {
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
-  if (!IsOf(*block, size) || block->use != BlockUse::kLive ||
+  const PinnedBlockLock hold(block);
+  if (block->use != BlockUse::kLive ||
       OffsetIn(*block, pointer) > block->requested) {
     return false;
   }
@@ -79,9 +78,11 @@ void NoteUseOfPinned(const void* pointer, StreamRef stream) {
 bool AddUsesOfPinned(const void* pointer, absl::Span<const StreamUse> uses) {
   PinnedBlock* const block = FindAround(pointer);
   if (block == nullptr) return false;
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
-  if (!IsOf(*block, size) || block->use != BlockUse::kLive) return false;
+  const PinnedBlockLock hold(block);
+  if (block->use != BlockUse::kLive ||
+      OffsetIn(*block, pointer) > block->requested) {
+    return false;
+  }
   for (const StreamUse& use : uses) block->uses.Add(use);
   return true;
 }
@@ -90,7 +91,7 @@ bool AddUsesOfPinned(const void* pointer, absl::Span<const StreamUse> uses) {
 
 namespace {
 
-// The caller holds the lock of its class.
+// The caller holds the lock of its pool.
 AllocationRange RangeOf(const PinnedBlock& block) {
   AllocationRange range;
   range.device = block.device;
@@ -106,9 +107,8 @@ AllocationRange RangeOf(const PinnedBlock& block) {
 std::optional<AllocationRange> FindLivePinned(const void* pointer) {
   PinnedBlock* const block = FindAround(pointer);
   if (block == nullptr) return std::nullopt;
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
-  if (!IsOf(*block, size) || block->use != BlockUse::kLive ||
+  const PinnedBlockLock hold(block);
+  if (block->use != BlockUse::kLive ||
       OffsetIn(*block, pointer) >= block->requested) {
     return std::nullopt;
   }
@@ -121,10 +121,8 @@ std::optional<AllocationRange> FindLivePinned(const void* pointer) {
 std::optional<AllocationRange> FindFreedPinned(const void* pointer) {
   PinnedBlock* const block = FindAround(pointer);
   if (block == nullptr) return std::nullopt;
-  const uint64_t size = block->size.load(std::memory_order_relaxed);
-  SpinLockHolder hold(&block->allocator->ClassOf(size).lock);
-  if (!IsOf(*block, size) || block->use == BlockUse::kLive ||
-      block->device == nullptr ||
+  const PinnedBlockLock hold(block);
+  if (block->use == BlockUse::kLive || block->device == nullptr ||
       OffsetIn(*block, pointer) >= block->requested) {
     return std::nullopt;
   }

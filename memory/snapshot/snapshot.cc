@@ -99,7 +99,7 @@ SegmentSnapshot CopySegment(const BlockPool& pool, const Segment& segment,
 bool CopyAll(DeviceAllocator* allocator, MemorySnapshot* snapshot) {
   // Before the locks: making a pool takes the lock of the list, and then adds a
   // shard to the ledger.
-  const std::vector<BlockPool*> pools = allocator->pools().All();
+  const auto pools = allocator->pools().All();
   Ledger& ledger = allocator->ledger();
   const Ledger::Exclusive all(&ledger);
   if (all.shards() != pools.size()) return false;

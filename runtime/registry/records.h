@@ -45,8 +45,9 @@ struct DeviceRecord : DeviceGate {
   // The number of resets of a simulator.  A reset ends all native handles.
   std::atomic<uint64_t> life{0};
 
-  // The numbers of live objects of the program, for Shutdown (C98).
-  std::atomic<int64_t> live_streams{0};
+  // The numbers of live objects of the program, for Shutdown (C98).  On another
+  // line of the cache than what every call reads.
+  alignas(64) std::atomic<int64_t> live_streams{0};
   std::atomic<int64_t> live_events{0};
   std::atomic<int64_t> live_allocations{0};
 

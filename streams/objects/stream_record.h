@@ -25,7 +25,8 @@ namespace devrt::internal {
 // `device`, `kind`, `blocking` and `priority` do not change after the record
 // was made.  The StreamRecycler's lock guards `owner` and `next`.
 // `memory_pool` belongs to memory/ and to the stream of `memory_pool_serial`.
-struct StreamRecord : StreamGate {
+// Records share no line of the cache: threads submit to streams of their own.
+struct alignas(64) StreamRecord : StreamGate {
   explicit StreamRecord(DeviceRecord* of) : StreamGate(of), device(of) {}
 
   DeviceRecord* const device;

@@ -12,6 +12,29 @@ namespace devrt::internal {
 // Only tests destroy a list.
 CheckpointList::~CheckpointList() {
   for (CheckpointEvent* check : checks_) delete check;
+  delete spare_.load();
+}
+
+// One event goes to and fro between a list and its spare one without the lock
+// of the pool.
+inline absl::StatusOr<CheckpointEvent*> CheckpointList::AcquireEvent() {
+  if (spare_.load(std::memory_order_relaxed) != nullptr) {
+    CheckpointEvent* const spare =
+        spare_.exchange(nullptr, std::memory_order_acquire);
+    if (spare != nullptr) return spare;
+  }
+  return pool_->Acquire();
+}
+
+inline void CheckpointList::ReturnEvents(CheckpointEvent* events) {
+  if (events == nullptr) return;
+  CheckpointEvent* const others = std::exchange(events->next, nullptr);
+  CheckpointEvent* none = nullptr;
+  if (!spare_.compare_exchange_strong(none, events, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+    pool_->Return(events);
+  }
+  pool_->ReturnAll(others);
 }
 
 bool CheckpointList::IsIdle() const {
@@ -21,7 +44,7 @@ bool CheckpointList::IsIdle() const {
 
 absl::Status CheckpointList::Record(devrt_stream stream, bool last,
                                     CheckpointEvent** pinned) {
-  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check, pool_->Acquire());
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const check, AcquireEvent());
   check->epoch = clock_->BeginLook();
   check->last = last;
   // Uses that are noted after the end read the raised epoch, and their work was
@@ -51,6 +74,7 @@ void CheckpointList::Insert(CheckpointEvent* check) {
   auto place = checks_.end();
   while (place != checks_.begin() && place[-1]->epoch > check->epoch) --place;
   checks_.insert(place, check);
+  size_.store(checks_.size(), std::memory_order_relaxed);
 }
 
 size_t CheckpointList::Find(uint64_t epoch) const {
@@ -75,6 +99,7 @@ CheckpointEvent* CheckpointList::TakeOut(size_t first, size_t last) {
   const auto begin = checks_.begin();
   checks_.erase(begin + static_cast<ptrdiff_t>(first),
                 begin + static_cast<ptrdiff_t>(last));
+  size_.store(checks_.size(), std::memory_order_relaxed);
   return taken;
 }
 
@@ -99,6 +124,7 @@ void CheckpointList::Clear() {
     checks = TakeOut(0, checks_.size());
   }
   pool_->ReturnAll(checks);
+  pool_->ReturnAll(spare_.exchange(nullptr, std::memory_order_acquire));
 }
 
 CheckpointEvent* CheckpointList::Pin(uint64_t epoch) {
@@ -146,12 +172,35 @@ inline CheckpointEvent* CheckpointList::PinNext(size_t step, uint64_t not_yet,
   return check;
 }
 
-inline CheckpointEvent* CheckpointList::Remove(const CheckpointEvent* check,
+inline CheckpointEvent* CheckpointList::Remove(CheckpointEvent* check,
                                                bool complete) {
   MutexLock lock(&mutex_);
   const size_t i = Find(check->epoch);
   const bool there = i < checks_.size() && checks_[i] == check;
-  return TakeOut(complete ? 0 : i, there ? i + 1 : i);
+  --check->pins;
+  CheckpointEvent* const taken = TakeOut(complete ? 0 : i, there ? i + 1 : i);
+  // Another thread may have removed it while it was pinned.
+  if (there || check->pins != 0 || !std::exchange(check->removed, false)) {
+    return taken;
+  }
+  check->next = taken;
+  return check;
+}
+
+CheckpointList::Answer CheckpointList::QueryOnce(CheckpointEvent* check,
+                                                 bool* found,
+                                                 absl::Status* error) {
+  const Answer answer = Query(*check, error);
+  if (answer == Answer::kNotYet) {
+    Unpin(check);
+    return answer;
+  }
+  if (answer == Answer::kDone) {
+    *found = true;
+    Complete(*check);
+  }
+  ReturnEvents(Remove(check, answer == Answer::kDone));
+  return answer;
 }
 
 CheckpointList::Answer CheckpointList::QueryAll(bool* found,
@@ -163,21 +212,14 @@ CheckpointList::Answer CheckpointList::QueryAll(bool* found,
   // the next poll.
   const uint64_t newest = clock_->Now();
   while (CheckpointEvent* const check = PinNext(step, not_yet, newest)) {
-    const Answer answer = Query(*check, error);
+    const uint64_t epoch = check->epoch;
+    const Answer answer = QueryOnce(check, found, error);
+    if (answer == Answer::kFailed) return answer;
     if (answer == Answer::kNotYet) {
-      not_yet = check->epoch;
+      not_yet = epoch;
     } else {
-      const bool complete = answer == Answer::kDone;
-      CheckpointEvent* const over = Remove(check, complete);
-      if (complete) {
-        *found = true;
-        Complete(*check);
-      }
-      pool_->ReturnAll(over);
       step *= 2;
     }
-    Unpin(check);
-    if (answer == Answer::kFailed) return answer;
   }
   return not_yet == UINT64_MAX ? Answer::kDone : Answer::kNotYet;
 }

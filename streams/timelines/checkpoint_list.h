@@ -16,6 +16,7 @@
 #ifndef DEVRT_STREAMS_TIMELINES_CHECKPOINT_LIST_H_
 #define DEVRT_STREAMS_TIMELINES_CHECKPOINT_LIST_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -53,10 +54,7 @@ class CheckpointList {
   uint64_t covered() const { return covered_.load(std::memory_order_acquire); }
   // Returns true if a checkpoint was recorded behind the work of `epoch`.
   bool Covers(uint64_t epoch) const { return covered() >= epoch; }
-  bool IsFull() const DEVRT_EXCLUDES(mutex_) {
-    MutexLock lock(&mutex_);
-    return checks_.size() >= kMost;
-  }
+  bool IsFull() const { return size_.load(std::memory_order_relaxed) >= kMost; }
   // Returns true if no checkpoint is open and no thread polls.
   bool IsIdle() const DEVRT_EXCLUDES(mutex_);
 
@@ -79,17 +77,24 @@ class CheckpointList {
   // Notes that a checkpoint was left out, because the list was full or the
   // stream was captured.  TakeLeftOut then returns true once.
   void NoteLeftOut() { left_out_.store(true, std::memory_order_relaxed); }
+  bool HasLeftOut() const { return left_out_.load(std::memory_order_relaxed); }
   bool TakeLeftOut() {
-    return left_out_.exchange(false, std::memory_order_relaxed);
+    return HasLeftOut() && left_out_.exchange(false, std::memory_order_relaxed);
   }
 
   // One thread polls at a time.  Returns false if another thread polls, or if
-  // the list is empty and `even_if_empty` is false.
-  bool BeginPoll(bool even_if_empty) DEVRT_EXCLUDES(mutex_) {
+  // the list is empty and `even_if_empty` is false.  `first`, if not nullptr,
+  // receives the oldest checkpoint that covers `epoch`, or the newest one, with
+  // a pin; nullptr if there is none.
+  bool BeginPoll(bool even_if_empty, uint64_t epoch = 0,
+                 CheckpointEvent** first = nullptr) DEVRT_EXCLUDES(mutex_) {
     MutexLock lock(&mutex_);
     if (polling_.load(std::memory_order_acquire)) return false;
     if (checks_.empty() && !even_if_empty) return false;
     polling_.store(true, std::memory_order_relaxed);
+    if (first == nullptr || checks_.empty()) return true;
+    *first = checks_[std::min(Find(epoch), checks_.size() - 1)];
+    ++(*first)->pins;
     return true;
   }
   void EndPoll() { polling_.store(false, std::memory_order_release); }
@@ -97,11 +102,18 @@ class CheckpointList {
   // the complete ones.  `found`: set if one was complete.  `error`: why a query
   // failed.
   Answer QueryAll(bool* found, absl::Status* error) DEVRT_EXCLUDES(mutex_);
+  // Queries `check`, which is pinned, and unpins it.  Removes it, and all before
+  // it, if it is complete.  `found` and `error` as above.
+  Answer QueryOnce(CheckpointEvent* check, bool* found, absl::Status* error)
+      DEVRT_EXCLUDES(mutex_);
   // Queries one checkpoint, which is pinned, and keeps it.
   void QueryPinned(const CheckpointEvent& check);
 
  private:
   Answer Query(const CheckpointEvent& check, absl::Status* error);
+  absl::StatusOr<CheckpointEvent*> AcquireEvent();
+  // Keeps one of a chain of events, and returns the others to the pool.
+  void ReturnEvents(CheckpointEvent* events);
   // Completes the epochs that `check` covers.
   void Complete(const CheckpointEvent& check);
   // Pins and returns the checkpoint that QueryAll queries next.  While
@@ -111,8 +123,9 @@ class CheckpointList {
   // left to the next poll.  Returns nullptr if none is left.
   CheckpointEvent* PinNext(size_t step, uint64_t not_yet, uint64_t newest)
       DEVRT_EXCLUDES(mutex_);
-  // Removes `check` and, if it is complete, all checkpoints before it.
-  CheckpointEvent* Remove(const CheckpointEvent* check, bool complete)
+  // Unpins and removes `check` and, if it is complete, all checkpoints before
+  // it.
+  CheckpointEvent* Remove(CheckpointEvent* check, bool complete)
       DEVRT_EXCLUDES(mutex_);
   void Insert(CheckpointEvent* check) DEVRT_REQUIRES(mutex_);
   // The index of the first checkpoint that covers `epoch`.
@@ -127,7 +140,9 @@ class CheckpointList {
   EpochClock* const clock_;
   std::atomic<uint64_t> covered_{0};  // epoch of the newest checkpoint
   std::atomic<bool> left_out_{false};
-  std::atomic<bool> polling_{false};  // set under the lock
+  std::atomic<bool> polling_{false};              // set under the lock
+  std::atomic<size_t> size_{0};                   // of checks_
+  std::atomic<CheckpointEvent*> spare_{nullptr};  // an unused event
   mutable Mutex mutex_;
   std::vector<CheckpointEvent*> checks_ DEVRT_GUARDED_BY(mutex_);  // by epoch
 };

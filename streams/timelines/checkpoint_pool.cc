@@ -35,7 +35,11 @@ void CheckpointPool::Return(CheckpointEvent* event) {
 }
 
 void CheckpointPool::ReturnAll(CheckpointEvent* events) {
-  while (events != nullptr) Return(std::exchange(events, events->next));
+  if (events == nullptr) return;
+  CheckpointEvent* last = events;
+  while (last->next != nullptr) last = last->next;
+  MutexLock lock(&mutex_);
+  last->next = std::exchange(first_, events);
 }
 
 void CheckpointPool::DestroyAll() {

@@ -199,31 +199,49 @@ void Timeline::RecordLeftOut(devrt_stream handle) {
   }
 }
 
-bool Timeline::Poll(bool query_stream, absl::Status* error) {
+bool Timeline::Poll(const Effort& effort, absl::Status* error) {
   if (!IsOpen(device_)) return false;
-  if (!checkpoints_.BeginPoll(query_stream)) return false;
-  const devrt_stream handle =
-      query_stream ? BorrowHandle().value_or(nullptr) : native_.Borrow();
+  CheckpointEvent* first = nullptr;
+  if (!checkpoints_.BeginPoll(effort.query_stream, effort.enough,
+                              effort.once ? &first : nullptr)) {
+    return false;
+  }
   const uint64_t before = completed();
   {
     const RelaxedCaptures relaxed(device_, native_.capture());
     bool found = false;
     absl::Status failed;
-    const CheckpointList::Answer answer =
-        checkpoints_.QueryAll(&found, &failed);
-    if (handle != nullptr && !native_.MayBeDestroyed()) {
-      if (answer != CheckpointList::Answer::kNotYet && query_stream &&
-          native_.IsValidOnThisThread()) {
-        absl::Status status = QueryStream(handle);
-        status.Update(failed);
-        if (error != nullptr) *error = std::move(status);
-      }
-      if (found) RecordLeftOut(handle);
+    CheckpointList::Answer answer = CheckpointList::Answer::kDone;
+    if (!effort.once) {
+      answer = checkpoints_.QueryAll(&found, &failed);
+    } else if (first != nullptr) {
+      answer = checkpoints_.QueryOnce(first, &found, &failed);
+    }
+    const bool query_stream = effort.query_stream &&
+                              answer != CheckpointList::Answer::kNotYet &&
+                              !IsComplete(effort.enough);
+    if (query_stream || (found && checkpoints_.HasLeftOut())) {
+      FinishPoll(query_stream, found, failed, error);
     }
   }
   checkpoints_.EndPoll();
-  if (handle != nullptr) native_.Return();
   return completed() > before;
+}
+
+void Timeline::FinishPoll(bool query_stream, bool found, absl::Status failed,
+                          absl::Status* error) {
+  const devrt_stream handle =
+      query_stream ? BorrowHandle().value_or(nullptr) : native_.Borrow();
+  if (handle == nullptr) return;
+  if (!native_.MayBeDestroyed()) {
+    if (query_stream && native_.IsValidOnThisThread()) {
+      absl::Status status = QueryStream(handle);
+      status.Update(std::move(failed));
+      if (error != nullptr) *error = std::move(status);
+    }
+    if (found) RecordLeftOut(handle);
+  }
+  native_.Return();
 }
 
 // Does not go through Poll, in which another thread's poll would stand in the

@@ -23,7 +23,8 @@
 // stream and so its timeline.  When the native stream ends, a last checkpoint
 // covers its work.  Once that checkpoint is complete, so is every point that
 // anybody may have, and the timeline serves a new native stream, in later
-// epochs.  Timelines are never freed; one takes about 300 bytes.
+// epochs.  Timelines are never freed; one takes about 300 bytes, and shares no
+// line of the cache with another.
 //
 // Threads: any.  No lock is held while another one is taken, or while the
 // driver is called.
@@ -48,7 +49,7 @@
 
 namespace devrt::internal {
 
-class Timeline : public EpochClock {
+class alignas(64) Timeline : public EpochClock {
  public:
   // How the rule of the default stream orders the stream (C8).
   enum class Rule : uint8_t { kNone, kBlocking, kDefault };
@@ -152,7 +153,19 @@ class Timeline : public EpochClock {
   //
   // No capture becomes invalid: while another library captures the stream, only
   // checkpoints from before the capture are queried.
-  bool Poll(bool query_stream, absl::Status* error = nullptr);
+  bool Poll(bool query_stream, absl::Status* error = nullptr) {
+    return Poll({query_stream, UINT64_MAX, false}, error);
+  }
+  // Polls, but queries the stream only if checkpoints leave `epoch` incomplete:
+  // on CUDA a query of a stream costs several times one of an event.
+  bool PollFor(uint64_t epoch, absl::Status* error = nullptr) {
+    return Poll({true, epoch, false}, error);
+  }
+  // Makes one query: of the oldest checkpoint that covers `epoch`, or of the
+  // stream if there is none.  For callers that come often.
+  bool PollOnceFor(uint64_t epoch) {
+    return Poll({true, epoch, true}, nullptr);
+  }
   // Returns true if `epoch` is complete.  Makes one query if that is not
   // known.  For callers that may not wait, because a capture forbids it:
   // returns false if the query would make a capture invalid.
@@ -188,6 +201,16 @@ class Timeline : public EpochClock {
   uint64_t BeginWait();
 
  private:
+  struct Effort {
+    bool query_stream;
+    uint64_t enough;  // the stream is not queried if this is complete
+    bool once;        // one query
+  };
+  bool Poll(const Effort& effort, absl::Status* error);
+  // What a poll calls with the handle, after the queries of checkpoints, which
+  // found complete ones and failed as the arguments say.
+  void FinishPoll(bool query_stream, bool found, absl::Status failed,
+                  absl::Status* error);
   // Queries the stream, whose handle is borrowed.  Returns an error if the
   // query gave no answer.
   absl::Status QueryStream(devrt_stream handle);

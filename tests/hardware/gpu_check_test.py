@@ -326,7 +326,7 @@ class Pieces(unittest.TestCase):
             row("Mixed64", 140), row("C10Mixed64", 500),
             row(few, 50), row(many, 110),
             row("PairThreads/real_time/threads:1", 50, items_per_second=2e7),
-            row("PairThreads/real_time/threads:16", 5, items_per_second=2e8),
+            row("PairThreads/real_time/threads:16", 5, items_per_second=2.6e8),
             row("TraceOf/mixed", 1, reserved_MiB=400, allocated_MiB=300),
             row("C10TraceOf/mixed", 1, reserved_MiB=380, allocated_MiB=300),
             row("BetweenStreams", 900, other_blocks=0),
@@ -342,10 +342,10 @@ class Pieces(unittest.TestCase):
                 for text, met in row.get("bars", {}).items()}
         self.assertEqual(bars, {
             "60 ns": True, "0.2 of c10": True, "150 ns": True, "0.25 of c10": False,
-            "2 x that beside 1,000 live": False, "8 x": True,
+            "2 x that beside 1,000 live": False, "12 x": True, "1000 ns": True,
             "at most c10's": False, "the same block": True})
         self.assertEqual(
-            found["Allocators, 16 threads beside one", "512 B"]["devrt"], 10)
+            found["Allocators, 16 threads beside one", "512 B"]["devrt"], 13)
         peaks = found["Allocators, peaks of reserved memory",
                       "mixed, 300 MiB in use"]
         self.assertEqual((peaks["devrt"], peaks["peers"]), (400, {"c10": 380}))

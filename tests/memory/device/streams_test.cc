@@ -252,7 +252,7 @@ TEST_F(MemoryStreams, LoansEndWithTheDevice) {
   Reset("memory=256MiB");
   std::vector<Stream> streams;
   std::vector<char*> blocks;
-  const std::vector<internal::BlockPool*> pools =
+  const auto pools =
       internal::DeviceAllocator::Of(dev().record())->pools().All();
   for (size_t i = 0; i < pools.size(); ++i) {
     streams.push_back(NewStream());

@@ -230,7 +230,7 @@ TEST_F(PinnedTest, NothingInsideHostFunctions) {
 // ---- Threads ----------------------------------------------------------------
 
 // Blocks never overlap, and allocated - freed is current at every moment.
-TEST_F(PinnedTest, ThreadsShareClasses) {
+TEST_F(PinnedTest, ThreadsUseTheSameSizes) {
   InThreads(4, [](int thread) {
     std::vector<std::pair<char*, uint64_t>> held;
     for (uint64_t i = 0; i < 3000; ++i) {
@@ -254,6 +254,46 @@ TEST_F(PinnedTest, ThreadsShareClasses) {
     }
     for (const auto& [block, size] : held) EXPECT_OK(FreePinned(block));
   });
+}
+
+// Each thread has a pool of its own.  A block goes back to the pool that it came
+// from, whichever thread frees it, and moves to another pool before the driver
+// is asked.
+TEST_F(PinnedTest, BlocksGoBackToTheirPoolAndMoveOn) {
+  Reset("mode=threaded");
+  char* const x = New(4096);
+  std::thread([x] { EXPECT_OK(FreePinned(x)); }).join();
+  EXPECT_EQ(New(4096), x);
+  ASSERT_OK(FreePinned(x));
+  std::thread([x] {
+    EXPECT_EQ(New(4096), x);
+    char* const y = New(3 * kMiB);
+    EXPECT_OK(FreePinned(x));
+    EXPECT_OK(FreePinned(y));
+  }).join();
+  EXPECT_EQ(New(4096), x);
+  EXPECT_EQ(Stats().num_host_alloc, 2);
+  ASSERT_OK(FreePinned(x));
+  ASSERT_OK(EmptyPinnedCache(backend()));
+  EXPECT_EQ(Stats().num_host_free, 2);
+}
+
+// Two threads that need a block in turn soon have one each: a small one, that
+// is.
+TEST_F(PinnedTest, ThreadsDoNotTakeTheSameSmallBlockForEver) {
+  Reset("mode=threaded");
+  std::atomic<int> turn{0};
+  const auto run = [&turn](int thread) {
+    for (int i = thread; i < 200; i += 2) {
+      while (turn != i) std::this_thread::yield();
+      for (const uint64_t bytes : {uint64_t{512}, 2 * kMiB}) {
+        EXPECT_OK(FreePinned(New(bytes)));
+      }
+      turn = i + 1;
+    }
+  };
+  InThreads(2, run);
+  EXPECT_EQ(Stats().num_host_alloc, 3);
 }
 
 // A record serves one block after another, of any class: a look-up that comes

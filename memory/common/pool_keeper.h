@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentKeeper: decides when a pool stops giving its small segments to other
-// pools.
+// PoolKeeper: decides when a pool stops giving small pieces of memory to other
+// pools: a pool of device memory its small segments, a pool of pinned memory
+// its small blocks.
 //
 // Threads that each allocate little would otherwise take one another's only
-// segment without end.  A pool that lost a small segment, and then had to ask
-// for one again, kTurns times, keeps its small segments.  It gives them away
-// again after kAsks questions in a row without an allocation in between.
+// piece without end.  A pool that lost a small piece, and then had to ask for
+// one again, kTurns times, keeps its small pieces.  It gives them away again
+// after kAsks questions in a row without an allocation in between.
 //
 // Not synchronised: guarded by the lock of the pool.
 
-#ifndef DEVRT_MEMORY_DEVICE_SEGMENT_KEEPER_H_
-#define DEVRT_MEMORY_DEVICE_SEGMENT_KEEPER_H_
+#ifndef DEVRT_MEMORY_COMMON_POOL_KEEPER_H_
+#define DEVRT_MEMORY_COMMON_POOL_KEEPER_H_
 
 #include <cstdint>
 #include <utility>
 
 namespace devrt::internal {
 
-class SegmentKeeper {
+class PoolKeeper {
  public:
-  // Called when another pool asks for a small segment.  Returns true if this
-  // pool keeps its segments.  `allocations`: the number of this pool's
+  // Called when another pool asks for a small piece.  Returns true if this pool
+  // keeps its memory.  `allocations`: the number of this pool's
   // allocations so far.
   bool Keeps(uint64_t allocations) {
     if (turns_ < kTurns) return false;
@@ -30,9 +31,9 @@ class SegmentKeeper {
     turns_ = 0;
     return false;
   }
-  // Notes that a small segment went to another pool.
+  // Notes that a small piece went to another pool.
   void NoteLoss() { lost_one_ = true; }
-  // Notes that a small request of this pool's stream found no block.
+  // Notes that a small request found no block.
   void NoteShortage() {
     if (std::exchange(lost_one_, false)) ++turns_;
   }
@@ -48,4 +49,4 @@ class SegmentKeeper {
 
 }  // namespace devrt::internal
 
-#endif  // DEVRT_MEMORY_DEVICE_SEGMENT_KEEPER_H_
+#endif  // DEVRT_MEMORY_COMMON_POOL_KEEPER_H_

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How often the allocator calls the driver for blocks that several streams use.
+
+#include "devrt/memory/device_memory.h"
+#include "gtest/gtest.h"
+#include "memory/common/rounding.h"
+#include "tests/support/spy_backend.h"
+#include "tests/support/status_matchers.h"
+
+namespace devrt::testing {
+namespace {
+
+using internal::kMiB;
+
+class MemoryDriverCalls : public ::testing::Test {
+ protected:
+  MemoryDriverCalls() { spy_.SetMemory(256 * kMiB); }
+  ~MemoryDriverCalls() override { EXPECT_OK(EmptyCache(device_)); }
+
+  void ExpectCalls(int records, int event_queries, int stream_queries) {
+    EXPECT_EQ(spy_.Count("event_record"), records);
+    EXPECT_EQ(spy_.Count("event_query"), event_queries);
+    EXPECT_EQ(spy_.Count("stream_query"), stream_queries);
+    EXPECT_EQ(spy_.Count("event_create"), 0);
+    EXPECT_EQ(spy_.Count("alloc"), 0);
+    EXPECT_EQ(spy_.bad_handles(), 0);
+  }
+
+  SpyBackend& spy_ = SpyBackend::Get();
+  Device device_ = spy_.device(0);
+};
+
+// F15: the event behind the use, and one query when the next block is asked
+// for.
+TEST_F(MemoryDriverCalls, AMarkTakesOneRecordAndOneQuery) {
+  const Stream home = Must(Stream::Create(device_));
+  const Stream other = Must(Stream::Create(device_));
+  const auto run = [&] {
+    void* const x = Must(AllocateMemory(home, 512));
+    EXPECT_OK(RecordStream(x, other));
+    EXPECT_OK(FreeMemory(x));
+  };
+  run();
+  run();
+  spy_.Reset();
+  for (int i = 0; i < 10; ++i) run();
+  ExpectCalls(10, 10, 0);
+  EXPECT_OK(device_.Synchronize());
+}
+
+// While the other stream is busy, each request asks about the oldest use alone.
+TEST_F(MemoryDriverCalls, ABusyStreamIsAskedOncePerRequest) {
+  const Stream home = Must(Stream::Create(device_));
+  const Stream other = Must(Stream::Create(device_));
+  void* kept[10];
+  for (void*& x : kept) x = Must(AllocateMemory(home, 512));
+  for (void* x : kept) {
+    EXPECT_OK(RecordStream(x, other));
+    EXPECT_OK(FreeMemory(x));
+  }
+  spy_.Reset();
+  spy_.SetBusy(true);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_OK(FreeMemory(Must(AllocateMemory(home, 512))));
+  }
+  ExpectCalls(0, 5, 0);
+  spy_.SetBusy(false);
+  EXPECT_OK(device_.Synchronize());
+}
+
+// A stream that waits for the block's stream needs no answer of the driver.
+TEST_F(MemoryDriverCalls, ABlockPassesToAStreamThatWaitsWithoutAQuery) {
+  const Stream a = Must(Stream::Create(device_));
+  const Stream b = Must(Stream::Create(device_));
+  void* block = nullptr;
+  const auto pass = [&](StreamRef from, StreamRef to) {
+    void* const x = Must(AllocateMemory(from, 32 * kMiB));
+    if (block != nullptr) {
+      EXPECT_EQ(x, block);
+    }
+    block = x;
+    EXPECT_OK(FreeMemory(x));
+    EXPECT_OK(to.Wait(from));
+  };
+  pass(a, b);
+  pass(b, a);
+  spy_.Reset();
+  for (int i = 0; i < 10; ++i) {
+    pass(a, b);
+    pass(b, a);
+  }
+  ExpectCalls(20, 0, 0);
+  EXPECT_EQ(spy_.Count("stream_wait_event"), 20);
+  EXPECT_OK(device_.Synchronize());
+}
+
+}  // namespace
+}  // namespace devrt::testing
