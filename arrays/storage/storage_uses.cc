@@ -29,7 +29,7 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
   list->push_back(use);
 }
 
-void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
+void StorageUses::MergeOrdered(const StorageUse& use, bool writes) {
   // The usual case: one stream.
   List* const same = writes ? &writes_ : &reads_;
   if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&

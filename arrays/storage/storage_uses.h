@@ -65,7 +65,9 @@ class StorageUses {
   void AddFirst(const StorageUse& use) { writes_.push_back(use); }
   // Adds an operation that waited for the uses that it depends on.  Drops the
   // uses that `use.timeline` already comes after.
-  void AddOrdered(const StorageUse& use, bool writes);
+  void AddOrdered(const StorageUse& use, bool writes) {
+    if (ABSL_PREDICT_FALSE(!IsNoted(use, writes))) MergeOrdered(use, writes);
+  }
   // Drops complete uses, and captured ones without a graph.
   void DropComplete();
 
@@ -77,6 +79,17 @@ class StorageUses {
     known->imported = imported;
   }
   static void Merge(const StorageUse& use, List* list);
+  // Returns true if AddOrdered would change nothing: the stream is the only one
+  // and nobody has looked at it since its last use.
+  bool IsNoted(const StorageUse& use, bool writes) const {
+    const List& same = writes ? writes_ : reads_;
+    if (same.size() != 1 || (writes && !reads_.empty())) return false;
+    const StorageUse& known = same.front();
+    return known.timeline == use.timeline && known.epoch == use.epoch &&
+           known.stream == use.stream && !known.captured() &&
+           !use.captured() && !known.imported && !known.late;
+  }
+  void MergeOrdered(const StorageUse& use, bool writes);
   // Drops uses of captures that no graph is left of.
   void DropOver();
 

@@ -155,6 +155,21 @@ bool ElementwiseSupports(uint32_t op, uint32_t dtype) {
   }
 }
 
+bool ElementwiseTakes(uint32_t op, uint32_t out_dtype,
+                      const devrt_tensor_v0* inputs, uint32_t input_count) {
+  const Operation* const operation = Find(op);
+  if (operation == nullptr || input_count != operation->inputs) return false;
+  const uint32_t first = op == DEVRT_OP_WHERE ? 1 : 0;
+  const uint32_t dtype = inputs[first].dtype;
+  if (!ElementwiseSupports(op, dtype)) return false;
+  if (op == DEVRT_OP_COPY) return DtypeSize(out_dtype) != 0;
+  if (first == 1 && inputs[0].dtype != DEVRT_BOOL) return false;
+  for (uint32_t k = first + 1; k < input_count; ++k) {
+    if (inputs[k].dtype != dtype) return false;
+  }
+  return out_dtype == OutputDtype(*operation, dtype);
+}
+
 bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,
                       std::string* error) {
   const Operation* operation = Find(op);
