@@ -349,15 +349,15 @@ std::optional<DType> PlainResult(BinaryOp op, DType dtype) {
 }
 
 // Returns true if both arrays have elements in one shape, one dtype and one
-// device, which computes.
+// place, on a device that computes.
 bool IsPlainPair(const Array& a, const Array& b) {
   if (a.size() == 0 || a.dtype() != b.dtype() || a.shape() != b.shape() ||
       b.storage() == nullptr) {
     return false;
   }
-  const std::optional<Device> device = a.storage()->place().device();
-  return device.has_value() && device == b.storage()->place().device() &&
-         internal::HasElementwise(*device);
+  const Place& place = a.storage()->place();
+  return place.kind() != MemoryKind::kHost && place == b.storage()->place() &&
+         internal::HasElementwise(*place.device());
 }
 
 // Returns true if a kernel may write the result of `a` and `b` to `out`.
@@ -365,7 +365,7 @@ bool IsPlainTarget(const Array& out, const Array& a, const Array& b,
                    DType dtype) {
   return out.dtype() == dtype && out.shape() == a.shape() &&
          out.storage() != nullptr && !out.read_only() && out.IsContiguous() &&
-         out.storage()->place().device() == a.storage()->place().device() &&
+         out.storage()->place() == a.storage()->place() &&
          !internal::Interferes(out, a) && !internal::Interferes(out, b);
 }
 

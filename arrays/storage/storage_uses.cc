@@ -29,6 +29,25 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
   list->push_back(use);
 }
 
+void StorageUses::Add(const StorageUse& use, bool writes) {
+  if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
+  Merge(use, writes ? &writes_ : &reads_);
+  FindSole();
+}
+
+void StorageUses::FindSole() {
+  sole_ = nullptr;
+  if (empty()) return;
+  const Timeline* const first =
+      (writes_.empty() ? reads_ : writes_).front().timeline;
+  for (const List* list : {&writes_, &reads_}) {
+    for (const StorageUse& use : *list) {
+      if (use.timeline != first || use.captured()) return;
+    }
+  }
+  sole_ = first;
+}
+
 void StorageUses::MergeOrdered(const StorageUse& use, bool writes) {
   // The usual case: one stream.
   List* const same = writes ? &writes_ : &reads_;
@@ -66,6 +85,7 @@ void StorageUses::DropComplete() {
   };
   EraseIf(&reads_, complete);
   EraseIf(&writes_, complete);
+  FindSole();
 }
 
 void StorageUses::DropOver() {

@@ -2,7 +2,7 @@
 //
 // The short way to a launch, for the tensors that programs have most.
 
-#include <algorithm>
+#include <cstdint>
 
 #include "backends/gpu/pack.h"
 #include "backends/tensor/tensor.h"
@@ -13,16 +13,15 @@ namespace {
 // The bytes of an element.  The dtype is known to exist.
 constexpr uint32_t ItemSize(uint32_t dtype) { return (dtype & 0xff) / 8; }
 
-// Returns the number of elements of a C-contiguous tensor.  Returns 0 for any
-// other tensor, and for one that CopyTensor refuses.
-uint64_t CountFlat(const devrt_tensor_v0& tensor) {
-  if (tensor.ndim > DEVRT_MAX_DIMS) return 0;
-  if (tensor.ndim != 0 && tensor.shape == nullptr) return 0;
+// Returns the number of elements of a C-contiguous tensor with the extents of
+// `shape`, which has as many.  Returns 0 for any other tensor, and for one that
+// CopyTensor refuses.
+inline uint64_t CountFlat(const devrt_tensor_v0& tensor, const int64_t* shape) {
   auto bytes = static_cast<int64_t>(ItemSize(tensor.dtype));
   int64_t count = 1;
   for (uint32_t k = tensor.ndim; k-- > 0;) {
     const int64_t extent = tensor.shape[k];
-    if (extent <= 0) return 0;
+    if (extent <= 0 || extent != shape[k]) return 0;
     if (tensor.strides != nullptr && extent != 1 &&
         tensor.strides[k] != bytes) {
       return 0;
@@ -37,12 +36,12 @@ uint64_t CountFlat(const devrt_tensor_v0& tensor) {
   return data == 0 || is_outside ? 0 : static_cast<uint64_t>(count);
 }
 
-bool HasShapeOf(const devrt_tensor_v0& tensor, const devrt_tensor_v0& other) {
-  return tensor.ndim == other.ndim &&
-         std::equal(tensor.shape, tensor.shape + tensor.ndim, other.shape);
+bool HasShape(const devrt_tensor_v0& tensor) {
+  return tensor.ndim <= DEVRT_MAX_DIMS &&
+         (tensor.ndim == 0 || tensor.shape != nullptr);
 }
 
-Operand FlatOperand(const devrt_tensor_v0& tensor) {
+inline Operand FlatOperand(const devrt_tensor_v0& tensor) {
   const bool is_aligned =
       reinterpret_cast<uintptr_t>(tensor.data) % ItemSize(tensor.dtype) == 0;
   return {tensor.data, tensor.dtype, is_aligned ? 1u : 0u};
@@ -55,7 +54,8 @@ unsigned PackFlat(uint32_t op, const devrt_tensor_v0& out,
                   FastApply* fast) {
   constexpr uint32_t kMost = ApplyArgs::kOperands;
   if (!tensor::ElementwiseTakes(op, out.dtype, inputs, input_count)) return 0;
-  const uint64_t elements = CountFlat(out);
+  if (!HasShape(out)) return 0;
+  const uint64_t elements = CountFlat(out, out.shape);
   if (elements == 0) return 0;
   Walk<kMost> walk;
   walk.elements = elements;
@@ -71,7 +71,10 @@ unsigned PackFlat(uint32_t op, const devrt_tensor_v0& out,
       continue;
     }
     const devrt_tensor_v0& input = inputs[i - 1];
-    if (CountFlat(input) != elements || !HasShapeOf(input, out)) return 0;
+    if (input.ndim != out.ndim || !HasShape(input) ||
+        CountFlat(input, out.shape) == 0) {
+      return 0;
+    }
     operands[i] = FlatOperand(input);
     walk.strides[0][i] = ItemSize(input.dtype);
   }

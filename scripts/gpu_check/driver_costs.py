@@ -11,28 +11,46 @@ from gpu_check.runner import Skip
 PROGRAM = "bench/cuda_bench"
 CALLS, LARGE_COPIES = "Calls on cuda", "Copies of 1 GiB"
 
-# (text, devrt's row, the driver's, PyTorch's, the most ns, the most beside the driver).
+
+# A bar is its text, and a function from the driver's time to the most time.
+def most(nanoseconds):
+    return f"{nanoseconds} ns", lambda raw: nanoseconds
+
+
+def part(of):
+    return f"{of} of the driver", lambda raw: raw and of * raw
+
+
+def more(nanoseconds):
+    return f"the driver + {nanoseconds} ns", lambda raw: raw and raw + nanoseconds
+
+
+
+# (text, devrt's row, the driver's, PyTorch's, the bar).
 COSTS = [
-    ("current device", "DevrtCurrentDevice", "RawCurrentContext", None, 12, None),
+    ("current device", "DevrtCurrentDevice", "RawCurrentContext", None, more(4)),
     ("enter the current device", "DevrtDeviceGuardSame", "RawEnterSame",
-     "C10CudaGuardSame", 20, None),
+     "C10CudaGuardSame", more(4)),
     ("switch and back", "DevrtDeviceGuardSwitch", "RawSwitchAndBack",
-     "C10CudaGuardSwitch", 70, None),
-    ("current stream", "DevrtCurrentStream", None, "C10CurrentStream", 5, None),
-    ("stream guard, same device", "DevrtStreamGuard", None, "C10StreamGuard", 40,
-     None),
+     "C10CudaGuardSwitch", most(70)),
+    ("current stream", "DevrtCurrentStream", None, "C10CurrentStream", most(5)),
+    ("stream guard, same device", "DevrtStreamGuard", None, "C10StreamGuard", most(40)),
     ("stream from the recycler", "DevrtStreamCreateDestroy",
-     "RawStreamCreateDestroy", "C10StreamFromPool", 80, None),
+     "RawStreamCreateDestroy", "C10StreamFromPool", most(80)),
     ("event create + record + destroy", "DevrtEventCreateRecordDestroy",
-     "RawEventCreateRecordDestroy", "AtEventCreateRecordDestroy", 215, None),
+     "RawEventCreateRecordDestroy", "AtEventCreateRecordDestroy", part(0.6)),
+    ("event record among 10,000 streams", "DevrtRecordAmongStreams/10000",
+     "RawRecordAmongStreams/10000", None, part(1.1)),
+    ("event record among 10 streams", "DevrtRecordAmongStreams/10",
+     "RawRecordAmongStreams/10", None, part(1.1)),
     ("stream waits for stream", "DevrtStreamWaitsForStream",
-     "RawStreamWaitsForStream", "AtStreamWaitsForStream", 450, None),
+     "RawStreamWaitsForStream", "AtStreamWaitsForStream", more(60)),
     ("stream query, idle", "DevrtStreamQuery", "RawStreamQuery", "C10StreamQuery",
-     1360, None),
+     most(1360)),
     ("launch of an own kernel", "DevrtLaunch/real_time", "RawLaunch/real_time", None,
-     None, 1.1),
+     part(1.1)),
     *((f"to the {place}, 4 KiB, a call", f"DevrtCopyTo{name}/4096/real_time",
-       f"RawCopyTo{name}/4096/real_time", None, None, 1.15)
+       f"RawCopyTo{name}/4096/real_time", None, part(1.15))
       for place, name in [("device", "Device"), ("host", "Host"), ("peer", "Peer")]),
 ]
 COPIES = [(f"to the {name.lower()}, 1 GiB", f"CopyTo{name}/{1 << 30}/real_time")
@@ -64,14 +82,12 @@ def bench_rows(rows):
         return rows[name]["bytes_per_second"] / 2**30 if name in rows else None
 
     made = []
-    for text, ours, driver, torch, most, beside in COSTS:
+    for text, ours, driver, torch, (bar, limit) in COSTS:
         devrt, raw = time(ours), time(driver)
         if devrt is not None:  # a row of two devices is missing beside one
-            limit = beside * raw if beside and raw else None
             made.append(bench_row(
                 CALLS, text, "ns", devrt, {"driver": raw, "PyTorch": time(torch)},
-                {f"{most} ns": at_most(devrt, most),
-                 f"{beside} of the driver": at_most(devrt, limit)}))
+                {bar: at_most(devrt, limit(raw))}))
     for text, name in COPIES:
         devrt, raw = rate(f"Devrt{name}"), rate(f"Raw{name}")
         if devrt and raw:
