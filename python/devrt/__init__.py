@@ -24,8 +24,6 @@ A failed exchange with another library raises BufferError, or its subclass
 CopyRequiredError.
 """
 
-from __future__ import annotations
-
 from . import _backends, _contexts
 from ._arrays import *
 from ._backends import backends, is_available, load_backend, load_report
@@ -242,7 +240,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> "_Any":
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'devrt' has no attribute {name!r}")
@@ -254,7 +252,7 @@ def __getattr__(name: str) -> _Any:
     return value
 
 
-def __dir__() -> _List[str]:
+def __dir__() -> "_List[str]":
     return sorted({*globals(), *_LATER})
 
 

@@ -9,12 +9,17 @@ from ._decorating import decorate
 
 TYPE_CHECKING = False  # typing's, whose import takes long
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union
+    from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union, cast
 
     from ._types import Context, DeviceLike
 
     _F = TypeVar("_F", bound=Callable[..., Any])
     _S = TypeVar("_S", bound=Optional[Stream])
+else:
+
+    def cast(_type, value):
+        """Returns the value, as typing.cast does."""
+        return value
 
 
 class _NoContext:
@@ -60,17 +65,14 @@ def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
             )
         from .interop._streams import SharedStream
 
-        shared: Any = SharedStream(stream, also)
-        return shared
+        return cast("Context[_S]", SharedStream(stream, also))
     if stream is None:
-        nothing: Any = _NO_CONTEXT
-        return nothing
+        return cast("Context[_S]", _NO_CONTEXT)
     if not isinstance(stream, Stream):
         raise TypeError(
             f"stream must be a devrt.Stream or None, not {type(stream).__name__}"
         )
-    context: Any = stream
-    return context
+    return cast("Context[_S]", stream)
 
 
 def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
