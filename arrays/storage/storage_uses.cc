@@ -29,7 +29,7 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
   list->push_back(use);
 }
 
-void StorageUses::Add(const StorageUse& use, bool writes) {
+void StorageUses::MergeUse(const StorageUse& use, bool writes) {
   if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
   Merge(use, writes ? &writes_ : &reads_);
   FindSole();
@@ -58,7 +58,7 @@ void StorageUses::MergeOrdered(const StorageUse& use, bool writes) {
   }
   // Captured work does not run, so it replaces no use.
   if (use.captured()) {
-    Add(use, writes);
+    MergeUse(use, writes);
     return;
   }
   const auto past = [&](const StorageUse& known) {
@@ -75,7 +75,7 @@ void StorageUses::MergeOrdered(const StorageUse& use, bool writes) {
   } else if (reads_.size() >= kManyReads) {
     EraseIf(&reads_, past);
   }
-  Add(use, writes);
+  MergeUse(use, writes);
 }
 
 void StorageUses::DropComplete() {

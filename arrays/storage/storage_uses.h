@@ -52,7 +52,9 @@ class StorageUses {
   }
 
   // Adds a use that has waited for no other.
-  void Add(const StorageUse& use, bool writes);
+  void Add(const StorageUse& use, bool writes) {
+    if (!IsNoted(use, writes)) MergeUse(use, writes);
+  }
   // Adds the first use.
   void AddFirst(const StorageUse& use) {
     writes_.push_back(use);
@@ -74,16 +76,17 @@ class StorageUses {
     known->imported = imported;
   }
   static void Merge(const StorageUse& use, List* list);
-  // Returns true if AddOrdered would change nothing: the stream is the only one
-  // and nobody has looked at it since its last use.
+  // Returns true if Add and AddOrdered would change nothing: the stream is the
+  // only one, and nobody has looked at it since its last use.
   bool IsNoted(const StorageUse& use, bool writes) const {
     const List& same = writes ? writes_ : reads_;
     if (same.size() != 1 || (writes && !reads_.empty())) return false;
     const StorageUse& known = same.front();
     return known.timeline == use.timeline && known.epoch == use.epoch &&
-           known.stream == use.stream && !known.captured() &&
-           !use.captured() && !known.imported && !known.late;
+           known.stream == use.stream && !known.captured() && !use.captured() &&
+           !known.imported && !known.late && !use.late;
   }
+  void MergeUse(const StorageUse& use, bool writes);
   void MergeOrdered(const StorageUse& use, bool writes);
   // Drops uses of captures that no graph is left of.
   void DropOver();

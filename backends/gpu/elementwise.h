@@ -140,7 +140,8 @@ devrt_status Elementwise<Api>::ApplyAny(Stream* stream, uint32_t op,
   const auto& tensors = stream->device->kernels.tensors;
   void* arguments[] = {&args};
   return kernels_.Launch(
-      stream, kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
+      stream,
+      kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
       blocks, kThreads, arguments);
 }
 

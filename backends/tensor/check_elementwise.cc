@@ -143,7 +143,8 @@ bool CheckOperands(const Operation& operation, const Tensor& out,
 
 bool ElementwiseSupports(uint32_t op, uint32_t dtype) {
   const Operation* const operation = Find(op);
-  return operation != nullptr && (operation->kinds & BitOf(ClassOf(dtype))) != 0;
+  return operation != nullptr &&
+         (operation->kinds & BitOf(ClassOf(dtype))) != 0;
 }
 
 bool ElementwiseTakes(uint32_t op, uint32_t out_dtype,

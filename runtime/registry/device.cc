@@ -240,8 +240,8 @@ namespace {
       absl::StrCat("backend \"", backend.name(), "\" has no devices"));
 }
 
-[[gnu::cold, gnu::noinline]] absl::Status NoSuchCurrentError(
-    Backend backend, uint32_t ordinal) {
+[[gnu::cold, gnu::noinline]] absl::Status NoSuchCurrentError(Backend backend,
+                                                             uint32_t ordinal) {
   return absl::InternalError(
       absl::StrCat("backend \"", backend.name(), "\" says that device ",
                    ordinal, " is current, but it has ",

@@ -131,10 +131,10 @@ absl::Status WaitPlainly(const StreamTarget& t, const StreamTarget& other,
   const devrt_event handle = event->handle.load(std::memory_order_acquire);
   OrderedPoint point;
   other.timeline()->BeginOrderedLook(&point);
-  absl::Status status = FromPlugin(
-      other.device,
-      other.ops().event_record(other.self(), handle, other.handle),
-      "event record");
+  absl::Status status =
+      FromPlugin(other.device,
+                 other.ops().event_record(other.self(), handle, other.handle),
+                 "event record");
   other.MarkDirty();
   if (!status.ok()) return status;
   status = FromPlugin(t.device,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The short way to a launch against the general one, and what it leaves to that.
+// The short way to a launch against the general one, and what it leaves to it.
 
 #include <gtest/gtest.h>
 
