@@ -303,6 +303,19 @@ BENCHMARK(DevrtTrainingStep)->UseRealTime();
 
 // ---- Growth: what a call costs with so many streams alive
 
+void RawRecordAmongStreams(benchmark::State& state) {
+  std::vector<CUstream> streams;
+  for (int64_t i = 0; i < state.range(0); ++i) streams.push_back(RawStream());
+  CUevent event;
+  Raw(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  const auto record = DRIVER(cuEventRecord);
+  for (auto _ : state) record(event, streams.back());
+  Raw(DRIVER(cuStreamSynchronize)(streams.back()));
+  const auto destroy = DRIVER(cuStreamDestroy);
+  for (const CUstream stream : streams) Raw(destroy(stream));
+}
+BENCHMARK(RawRecordAmongStreams)->Arg(10)->Arg(10000);
+
 void DevrtRecordAmongStreams(benchmark::State& state) {
   const devrt::Device gpu = Gpu();
   std::vector<devrt::Stream> streams;

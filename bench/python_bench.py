@@ -211,6 +211,9 @@ def arrays_of_torch():
     loops["empty pinned array, 4 KiB"] = empty_loop(
         torch.empty, 1024, pin_memory=True)
     loops["import by __dlpack__"] = call_loop(torch.from_dlpack, own)
+    # Of its own tensor, as devrt imports it.
+    loops["import by the exchange API"] = call_loop(
+        torch.from_dlpack, torch.empty((4, 8), device="cuda"))
     return loops
 
 

@@ -65,12 +65,11 @@ PARTS = {
 # What limits devrt's figure and is no other way to do the work, so no peer.
 BOUNDS = {"driver's copy"}
 # Why a row misses its bar, where this is known.
-EMPTY_LAUNCH = "the driver's launch of an empty kernel takes longer than the bar"
+SMALL_ADD = "the operands are checked, ordered and packed, and the driver copies them"
 RECORD_ON_HIP = "HIP wants the stream's device current, and an event with no pending record"
 REASONS = {
-    ("Arrays, the host's time", "add, 1024 elements, into an array"): EMPTY_LAUNCH,
-    ("Arrays, the host's time", "add, 1024 elements, a new array"): EMPTY_LAUNCH,
-    ("Calls on cuda", "current device"): "each call asks the driver",
+    ("Arrays, the host's time", "add, 1024 elements, into an array"): SMALL_ADD,
+    ("Arrays, the host's time", "add, 1024 elements, a new array"): SMALL_ADD,
     ("hip beside cuda, on CUDA's driver", "event record"): RECORD_ON_HIP,
     ("hip beside cuda, on CUDA's driver", "event create + record + destroy"):
         RECORD_ON_HIP,

@@ -49,9 +49,12 @@ Range Resolve(const Slice& slice, int64_t extent) {
   if (distance <= 0) return {begin, 0};
   const uint64_t bits = static_cast<uint64_t>(slice.step);
   const uint64_t stride = forward ? bits : 0 - bits;
-  return {
-      begin,
-      static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / stride) + 1};
+  const uint64_t behind = static_cast<uint64_t>(distance) - 1;
+  // Most steps are powers of two, and a division is slow.
+  const uint64_t steps = (stride & (stride - 1)) == 0
+                             ? behind >> __builtin_ctzll(stride)
+                             : behind / stride;
+  return {begin, static_cast<int64_t>(steps) + 1};
 }
 
 char* Advance(char* data, int64_t count, int64_t stride) {

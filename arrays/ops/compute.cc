@@ -77,8 +77,10 @@ absl::Status EnqueueKernel(uint32_t op, const Inputs& inputs,
 }  // namespace
 
 bool Interferes(const Array& out, const Array& in) {
-  if (out.size() == 0 || in.size() == 0) return false;
-  if (out.dtype() == in.dtype() && IsSameView(out, in)) return false;
+  if (out.data() == in.data() && out.dtype() == in.dtype() &&
+      IsSameView(out, in)) {
+    return false;
+  }
   return MayOverlap(out, in);
 }
 

@@ -11,6 +11,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/ops/compute.h"
+#include "arrays/storage/storage_order.h"
 #include "devrt/arrays/operations.h"
 #include "devrt/runtime/status.h"
 
@@ -334,9 +335,91 @@ absl::StatusOr<Array> Apply(UnaryOp op, const Array& x, const Array* out,
 
 namespace {
 
+// Returns the dtype of the result for arrays of `dtype`, if the operation
+// computes in that dtype.
+std::optional<DType> PlainResult(BinaryOp op, DType dtype) {
+  const BinaryRule& rule = RuleOf(op);
+  if (!internal::CheckComputes(rule.name, dtype).ok() ||
+      (IsLogical(op) && dtype != kBool) ||
+      (rule.takes != Takes::kAll && !CheckTakes(rule, dtype).ok()) ||
+      (op == BinaryOp::kDiv && (dtype == kBool || dtype.is_integer()))) {
+    return std::nullopt;
+  }
+  return rule.to_bool ? kBool : dtype;
+}
+
+// Returns true if both arrays have elements in one shape, one dtype and one
+// place, on a device that computes.
+bool IsPlainPair(const Array& a, const Array& b) {
+  if (a.size() == 0 || a.dtype() != b.dtype() || a.shape() != b.shape() ||
+      b.storage() == nullptr) {
+    return false;
+  }
+  const Place& place = a.storage()->place();
+  return place.kind() != MemoryKind::kHost && place == b.storage()->place() &&
+         internal::HasElementwise(*place.device());
+}
+
+// Returns true if the memory of the two does not overlap, or if a kernel may
+// write `out` while it reads `in` all the same.
+bool IsApart(const Array& out, const Array& in) {
+  const internal::Storage& a = *out.storage();
+  const internal::Storage& b = *in.storage();
+  const auto begin_a = reinterpret_cast<uintptr_t>(a.base());
+  const auto begin_b = reinterpret_cast<uintptr_t>(b.base());
+  const bool is_apart = begin_a < begin_b ? begin_b - begin_a >= a.bytes()
+                                          : begin_a - begin_b >= b.bytes();
+  return is_apart || !internal::Interferes(out, in);
+}
+
+// Returns true if a kernel may write the result of `a` and `b` to `out`.
+bool IsPlainTarget(const Array& out, const Array& a, const Array& b,
+                   DType dtype) {
+  return out.dtype() == dtype && out.shape() == a.shape() &&
+         out.storage() != nullptr && !out.read_only() && out.IsContiguous() &&
+         out.storage()->place() == a.storage()->place() && IsApart(out, a) &&
+         IsApart(out, b);
+}
+
+// Applies the operation where nothing has to be cast, broadcast or refused:
+// the usual case, in a tenth of the instructions.  Returns nullopt for others.
+std::optional<absl::Status> ApplyPlain(const Result& result, BinaryOp op,
+                                       const Array& a, const Array& b,
+                                       CallSite site) {
+  if (!IsPlainPair(a, b) || internal::InHostFunction()) return std::nullopt;
+  const std::optional<DType> dtype = PlainResult(op, a.dtype());
+  if (!dtype.has_value()) return std::nullopt;
+  const Device device = *a.storage()->place().device();
+  const Array* to = result.out;
+  if (to == nullptr) {
+    absl::StatusOr<Array> made = Array::Empty(a.shape(), *dtype, device, site);
+    if (!made.ok()) return made.status();
+    to = &result.made->emplace(*std::move(made));
+  } else if (!IsPlainTarget(*to, a, b, *dtype)) {
+    return std::nullopt;
+  }
+  const BinaryRule& rule = RuleOf(op);
+  const internal::Touched touched[] = {{a.storage().get(), false},
+                                       {b.storage().get(), false},
+                                       {to->storage().get(), true}};
+  const internal::Step step = {internal::CurrentStreamOf(device), site};
+  return internal::RunOrdered(
+      step, touched, [&](const internal::StreamTarget& target) {
+        const devrt_tensor_v0 inputs[] = {internal::TensorOf(a),
+                                          internal::TensorOf(b)};
+        return internal::Kernels(rule.name, target)
+            .Apply(rule.op, internal::TensorOf(*to), inputs, 2);
+      });
+}
+
 absl::Status ApplyTo(const Result& result, BinaryOp op, const Term& a,
                      const Term& b, CallSite site) {
   DEVRT_RETURN_IF_ERROR(CheckExists(op));
+  if (a.array() != nullptr && b.array() != nullptr) {
+    std::optional<absl::Status> plain =
+        ApplyPlain(result, op, *a.array(), *b.array(), site);
+    if (plain.has_value()) return *std::move(plain);
+  }
   const BinaryRule& rule = RuleOf(op);
   DEVRT_ASSIGN_OR_RETURN(const DType dtype, ComputingType(op, a, b));
   Inputs inputs(rule.name, site);

@@ -51,6 +51,14 @@ class OrderedStep {
   void Note(StreamRef stream, CaptureNumber capture, bool ordered);
 
  private:
+  // Returns true if no other stream uses the memory.
+  bool AreUsesOnlyOf(const Timeline* timeline) const
+      DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+    for (const Touched& t : storages()) {
+      if (!t.storage->uses_.AreOnlyOf(timeline)) return false;
+    }
+    return true;
+  }
   // Calls f for each use that the operation has to wait for.
   template <typename F>
   void ForEachUse(F f);

@@ -91,6 +91,10 @@ absl::Status OrderedStep::Join(const Step& step, const StreamTarget& target,
                                CaptureNumber capture,
                                std::optional<OrderPoint>* for_host) {
   const Timeline* const timeline = target.timeline();
+  if (ABSL_PREDICT_TRUE(step.after.timeline == nullptr &&
+                        AreUsesOnlyOf(timeline))) {
+    return absl::OkStatus();
+  }
   // One wait for each stream, for its newest point.
   absl::InlinedVector<OrderPoint, 4> points;
   absl::InlinedVector<const StorageUse*, 1> edges;
@@ -187,7 +191,7 @@ absl::Status RunLocked(const Step& step, const Enqueue* enqueue,
   CaptureNumber capture = CaptureNumber::kNone;
   if (step.capture.has_value()) {
     capture = *step.capture;
-  } else {
+  } else if (MayBeCaptured(*target.record, *target.timeline())) {
     DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(step.stream));
   }
   DEVRT_RETURN_IF_ERROR(ordered->Join(step, target, capture, for_host));

@@ -29,7 +29,26 @@ void StorageUses::Merge(const StorageUse& use, List* list) {
   list->push_back(use);
 }
 
-void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
+void StorageUses::MergeUse(const StorageUse& use, bool writes) {
+  if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
+  Merge(use, writes ? &writes_ : &reads_);
+  FindSole();
+}
+
+void StorageUses::FindSole() {
+  sole_ = nullptr;
+  if (empty()) return;
+  const Timeline* const first =
+      (writes_.empty() ? reads_ : writes_).front().timeline;
+  for (const List* list : {&writes_, &reads_}) {
+    for (const StorageUse& use : *list) {
+      if (use.timeline != first || use.captured()) return;
+    }
+  }
+  sole_ = first;
+}
+
+void StorageUses::MergeOrdered(const StorageUse& use, bool writes) {
   // The usual case: one stream.
   List* const same = writes ? &writes_ : &reads_;
   if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&
@@ -39,7 +58,7 @@ void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
   }
   // Captured work does not run, so it replaces no use.
   if (use.captured()) {
-    Add(use, writes);
+    MergeUse(use, writes);
     return;
   }
   const auto past = [&](const StorageUse& known) {
@@ -56,7 +75,7 @@ void StorageUses::AddOrdered(const StorageUse& use, bool writes) {
   } else if (reads_.size() >= kManyReads) {
     EraseIf(&reads_, past);
   }
-  Add(use, writes);
+  MergeUse(use, writes);
 }
 
 void StorageUses::DropComplete() {
@@ -66,6 +85,7 @@ void StorageUses::DropComplete() {
   };
   EraseIf(&reads_, complete);
   EraseIf(&writes_, complete);
+  FindSole();
 }
 
 void StorageUses::DropOver() {

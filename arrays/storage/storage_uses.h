@@ -48,24 +48,23 @@ class StorageUses {
 
   // Returns true if all uses are of that stream and none is captured.
   bool AreOnlyOf(const Timeline* timeline) const {
-    for (const List* list : {&writes_, &reads_}) {
-      for (const StorageUse& use : *list) {
-        if (use.timeline != timeline || use.captured()) return false;
-      }
-    }
-    return true;
+    return sole_ == timeline || empty();
   }
 
   // Adds a use that has waited for no other.
   void Add(const StorageUse& use, bool writes) {
-    if (ABSL_PREDICT_FALSE(use.captured())) DropOver();
-    Merge(use, writes ? &writes_ : &reads_);
+    if (!IsNoted(use, writes)) MergeUse(use, writes);
   }
   // Adds the first use.
-  void AddFirst(const StorageUse& use) { writes_.push_back(use); }
+  void AddFirst(const StorageUse& use) {
+    writes_.push_back(use);
+    sole_ = use.captured() ? nullptr : use.timeline;
+  }
   // Adds an operation that waited for the uses that it depends on.  Drops the
   // uses that `use.timeline` already comes after.
-  void AddOrdered(const StorageUse& use, bool writes);
+  void AddOrdered(const StorageUse& use, bool writes) {
+    if (ABSL_PREDICT_FALSE(!IsNoted(use, writes))) MergeOrdered(use, writes);
+  }
   // Drops complete uses, and captured ones without a graph.
   void DropComplete();
 
@@ -77,11 +76,28 @@ class StorageUses {
     known->imported = imported;
   }
   static void Merge(const StorageUse& use, List* list);
+  // Returns true if Add and AddOrdered would change nothing: the stream is the
+  // only one, and nobody has looked at it since its last use.
+  bool IsNoted(const StorageUse& use, bool writes) const {
+    const List& same = writes ? writes_ : reads_;
+    if (same.size() != 1 || (writes && !reads_.empty())) return false;
+    const StorageUse& known = same.front();
+    return known.timeline == use.timeline && known.epoch == use.epoch &&
+           known.stream == use.stream && !known.captured() && !use.captured() &&
+           !known.imported && !known.late && !use.late;
+  }
+  void MergeUse(const StorageUse& use, bool writes);
+  void MergeOrdered(const StorageUse& use, bool writes);
   // Drops uses of captures that no graph is left of.
   void DropOver();
+  // Sets `sole_`.  Called after each change.
+  void FindSole();
 
   List reads_;
   List writes_;
+  // The stream of all uses.  nullptr if there are several, one is captured, or
+  // there is no use.
+  const Timeline* sole_ = nullptr;
 };
 
 }  // namespace devrt::internal

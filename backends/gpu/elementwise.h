@@ -48,6 +48,13 @@ class Elementwise {
                                 const devrt_tensor_v0* inputs,
                                 uint32_t input_count);
 
+  // ElementwiseApply for tensors of any layout, and for what is refused.
+  [[gnu::noinline]] devrt_status ApplyAny(Stream* stream, uint32_t op,
+                                          const devrt_tensor_v0& out,
+                                          const devrt_tensor_v0* inputs,
+                                          uint32_t input_count);
+  devrt_status LaunchFast(Stream* stream, FastApply* fast);
+
   Driver<Api>& driver_;
   Kernels<Api>& kernels_;
 };
@@ -85,9 +92,39 @@ devrt_status Elementwise<Api>::ElementwiseApply(devrt_stream handle,
                                                 const devrt_tensor_v0* inputs,
                                                 uint32_t input_count) {
   Stream* const stream = Stream::Of(handle);
+  FastApply fast;
+  if (PackFlat(op, *out, inputs, input_count, &fast) == 0) {
+    return ApplyAny(stream, op, *out, inputs, input_count);
+  }
+  if (devrt_status failed = kernels_.LoadTensors(stream->device)) return failed;
+  return LaunchFast(stream, &fast);
+}
+
+template <class Api>
+devrt_status Elementwise<Api>::LaunchFast(Stream* stream, FastApply* fast) {
+  const auto& tensors = stream->device->kernels.tensors;
+  const auto launch = [&](typename Api::Function function, void* arguments) {
+    return kernels_.Launch(stream, function, fast->blocks, kThreads,
+                           &arguments);
+  };
+  switch (fast->path) {
+    case FastApply::Path::kCast:
+      return launch(tensors.cast[KernelIndex(fast->kernel)], &fast->rows);
+    case FastApply::Path::kTiles:
+      return launch(tensors.tiles[fast->kernel], &fast->tiles);
+    default:
+      return launch(tensors.rows[KernelIndex(fast->kernel)], &fast->rows);
+  }
+}
+
+template <class Api>
+devrt_status Elementwise<Api>::ApplyAny(Stream* stream, uint32_t op,
+                                        const devrt_tensor_v0& out,
+                                        const devrt_tensor_v0* inputs,
+                                        uint32_t input_count) {
   tensor::Tensor out_copy, input_copies[tensor::kMostInputs];
   std::string error;
-  if (!tensor::CopyElementwise(op, *out, inputs, input_count, &out_copy,
+  if (!tensor::CopyElementwise(op, out, inputs, input_count, &out_copy,
                                input_copies, &error)) {
     return driver_.Refuse(DEVRT_INVALID_ARGUMENT, "apply: %s", error.c_str());
   }
@@ -99,22 +136,13 @@ devrt_status Elementwise<Api>::ElementwiseApply(devrt_stream handle,
   uint32_t kernel = 0;
   const unsigned blocks = PackApply(op, out_copy, {input_copies, input_count},
                                     &fast, &args, &kernel);
+  if (fast.path != FastApply::Path::kNone) return LaunchFast(stream, &fast);
   const auto& tensors = stream->device->kernels.tensors;
-  const auto launch = [&](typename Api::Function function, void* arguments) {
-    return kernels_.Launch(stream, function, blocks, kThreads, &arguments);
-  };
-  switch (fast.path) {
-    case FastApply::Path::kRows:
-      return launch(tensors.rows[KernelIndex(fast.kernel)], &fast.rows);
-    case FastApply::Path::kCast:
-      return launch(tensors.cast[KernelIndex(fast.kernel)], &fast.rows);
-    case FastApply::Path::kTiles:
-      return launch(tensors.tiles[fast.kernel], &fast.tiles);
-    default:
-      return launch(
-          kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
-          &args);
-  }
+  void* arguments[] = {&args};
+  return kernels_.Launch(
+      stream,
+      kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
+      blocks, kThreads, arguments);
 }
 
 }  // namespace devrt::gpu

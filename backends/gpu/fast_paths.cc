@@ -21,9 +21,11 @@ namespace {
 
 using Path = FastApply::Path;
 using tensor::DtypeClass;
-using tensor::DtypeSize;
 using tensor::Magnitude;
 using ApplyWalk = Walk<ApplyArgs::kOperands>;
+
+// The bytes of an element.  The dtype was checked before.
+constexpr uint32_t DtypeSize(uint32_t dtype) { return (dtype & 0xff) / 8; }
 
 struct Launchable {
   const ApplyWalk& walk;

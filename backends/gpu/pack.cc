@@ -63,10 +63,25 @@ struct Operands {
 
 }  // namespace
 
+namespace {
+
+// Maps (code, bytes) to the index of the dtype in kKernelDtypes.
+struct KernelIndices {
+  static constexpr uint32_t kCodes = 8, kMostBytes = 16;
+  constexpr KernelIndices() {
+    for (uint8_t i = 0; i < kKernelDtypeCount; ++i) {
+      const uint32_t dtype = kKernelDtypes[i];
+      of[dtype >> 8][(dtype & 0xff) / 8] = i;
+    }
+  }
+  uint8_t of[kCodes][kMostBytes + 1] = {};
+};
+
+}  // namespace
+
 size_t KernelIndex(uint32_t dtype) {
-  return static_cast<size_t>(
-      std::find(kKernelDtypes, kKernelDtypes + kKernelDtypeCount, dtype) -
-      kKernelDtypes);
+  static constexpr KernelIndices kIndices;
+  return kIndices.of[dtype >> 8][(dtype & 0xff) / 8];
 }
 
 unsigned PackFill(const Tensor& out, const void* value, FillArgs* args) {

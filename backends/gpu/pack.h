@@ -27,6 +27,13 @@ unsigned PackApply(uint32_t op, const tensor::Tensor& out,
                    const tensor::TensorList& inputs, FastApply* fast,
                    ApplyArgs* args, uint32_t* kernel);
 
+// PackApply for a call whose tensors are all C-contiguous and of one shape,
+// without copies of their descriptors, which it checks.  Returns 0 for every
+// other call: those without elements, and those that are refused.
+unsigned PackFlat(uint32_t op, const devrt_tensor_v0& out,
+                  const devrt_tensor_v0* inputs, uint32_t input_count,
+                  FastApply* fast);
+
 // Packs for the general kernel.  `*kernel` is the dtype of the apply kernel, or
 // 0 for devrt_convert.
 unsigned PackApply(uint32_t op, const tensor::Tensor& out,

@@ -42,20 +42,28 @@ template <class Api, typename Call>
   return error != Api::kSuccess ? error : InContext(api, stream, call);
 }
 
-// Makes an operation on the stream, without looking at its queue.  Some vendors
+// Makes an operation on the stream, whose context exists, without looking at
+// its queue.  Some vendors
 // need the stream's device to be current (C15, C16), and need the operation
 // ordered after records and waits by the legacy stream's rules (C9).
 template <class Api, typename Call>
-[[gnu::always_inline]] inline typename Api::Error Enqueue(const Api& api,
-                                                          Stream<Api>* stream,
-                                                          Call call) {
-  typename Api::Error error = CheckAlive(api, *stream);
-  if (error == Api::kSuccess) error = stream->device->edges.Join(api, stream);
+[[gnu::always_inline]] inline typename Api::Error EnqueueAlive(
+    const Api& api, Stream<Api>* stream, Call call) {
+  const typename Api::Error error = stream->device->edges.Join(api, stream);
   if (error != Api::kSuccess) return error;
   if constexpr (Api::kRunsOnCurrentDevice) {
     return WithContext(api, *stream, call);
   }
   return InContext(api, *stream, call);
+}
+
+// EnqueueAlive on a stream that may be gone.
+template <class Api, typename Call>
+[[gnu::always_inline]] inline typename Api::Error Enqueue(const Api& api,
+                                                          Stream<Api>* stream,
+                                                          Call call) {
+  const typename Api::Error error = CheckAlive(api, *stream);
+  return error != Api::kSuccess ? error : EnqueueAlive(api, stream, call);
 }
 
 // Makes an operation on the stream once its queue has room.
@@ -71,9 +79,11 @@ devrt_status Submit(Driver<Api>* driver, Stream<Api>* stream,
       error = WithContext(api, *stream, [&] {
         return stream->window.Mark(api, stream->native, number);
       });
+      // The mark may have waited.
+      if (error == Api::kSuccess) error = CheckAlive(api, *stream);
     }
   }
-  if (error == Api::kSuccess) error = Enqueue(api, stream, call);
+  if (error == Api::kSuccess) error = EnqueueAlive(api, stream, call);
   return driver->ToStatus(error, entry_point, stream->device);
 }
 

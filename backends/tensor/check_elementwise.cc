@@ -14,33 +14,46 @@
 namespace devrt::tensor {
 namespace {
 
+// Sets of DtypeClass, as bits.
+constexpr uint8_t BitOf(DtypeClass kind) {
+  return static_cast<uint8_t>(1u << static_cast<unsigned>(kind));
+}
+constexpr uint8_t kBools = BitOf(DtypeClass::kBool);
+constexpr uint8_t kOrdered = kBools | BitOf(DtypeClass::kSigned) |
+                             BitOf(DtypeClass::kUnsigned) |
+                             BitOf(DtypeClass::kFloat);
+constexpr uint8_t kAll = kOrdered | BitOf(DtypeClass::kComplex);
+constexpr uint8_t kNumbers = kAll & ~kBools;
+constexpr uint8_t kStored = kAll | BitOf(DtypeClass::kFloat8);
+
 struct Operation {
   uint32_t op;
   const char* name;
   size_t inputs;
   bool to_bool;
+  uint8_t kinds;  // of the inputs; for WHERE, of the values
 };
 
 constexpr Operation kOperations[] = {
-    {DEVRT_OP_COPY, "copy", 1, false},
-    {DEVRT_OP_NEG, "neg", 1, false},
-    {DEVRT_OP_ABS, "abs", 1, false},
-    {DEVRT_OP_LOGICAL_NOT, "logical_not", 1, true},
-    {DEVRT_OP_ADD, "add", 2, false},
-    {DEVRT_OP_SUB, "sub", 2, false},
-    {DEVRT_OP_MUL, "mul", 2, false},
-    {DEVRT_OP_DIV, "div", 2, false},
-    {DEVRT_OP_EQ, "eq", 2, true},
-    {DEVRT_OP_NE, "ne", 2, true},
-    {DEVRT_OP_LT, "lt", 2, true},
-    {DEVRT_OP_LE, "le", 2, true},
-    {DEVRT_OP_GT, "gt", 2, true},
-    {DEVRT_OP_GE, "ge", 2, true},
-    {DEVRT_OP_LOGICAL_AND, "logical_and", 2, true},
-    {DEVRT_OP_LOGICAL_OR, "logical_or", 2, true},
-    {DEVRT_OP_MAXIMUM, "maximum", 2, false},
-    {DEVRT_OP_MINIMUM, "minimum", 2, false},
-    {DEVRT_OP_WHERE, "where", 3, false},
+    {DEVRT_OP_COPY, "copy", 1, false, kStored},
+    {DEVRT_OP_NEG, "neg", 1, false, kNumbers},
+    {DEVRT_OP_ABS, "abs", 1, false, kAll},
+    {DEVRT_OP_LOGICAL_NOT, "logical_not", 1, true, kAll},
+    {DEVRT_OP_ADD, "add", 2, false, kAll},
+    {DEVRT_OP_SUB, "sub", 2, false, kNumbers},
+    {DEVRT_OP_MUL, "mul", 2, false, kAll},
+    {DEVRT_OP_DIV, "div", 2, false, kNumbers},
+    {DEVRT_OP_EQ, "eq", 2, true, kAll},
+    {DEVRT_OP_NE, "ne", 2, true, kAll},
+    {DEVRT_OP_LT, "lt", 2, true, kOrdered},
+    {DEVRT_OP_LE, "le", 2, true, kOrdered},
+    {DEVRT_OP_GT, "gt", 2, true, kOrdered},
+    {DEVRT_OP_GE, "ge", 2, true, kOrdered},
+    {DEVRT_OP_LOGICAL_AND, "logical_and", 2, true, kBools},
+    {DEVRT_OP_LOGICAL_OR, "logical_or", 2, true, kBools},
+    {DEVRT_OP_MAXIMUM, "maximum", 2, false, kOrdered},
+    {DEVRT_OP_MINIMUM, "minimum", 2, false, kOrdered},
+    {DEVRT_OP_WHERE, "where", 3, false, kAll},
 };
 
 // Maps an operation to its index in kOperations plus 1; 0 if it is unknown.
@@ -129,30 +142,24 @@ bool CheckOperands(const Operation& operation, const Tensor& out,
 }  // namespace
 
 bool ElementwiseSupports(uint32_t op, uint32_t dtype) {
-  const DtypeClass kind = ClassOf(dtype);
-  if (kind == DtypeClass::kUnknown || Find(op) == nullptr) return false;
-  switch (op) {
-    case DEVRT_OP_COPY:
-      return true;
-    case DEVRT_OP_WHERE:
-      return kind != DtypeClass::kFloat8;
-    case DEVRT_OP_NEG:
-    case DEVRT_OP_SUB:
-    case DEVRT_OP_DIV:
-      return kind != DtypeClass::kFloat8 && kind != DtypeClass::kBool;
-    case DEVRT_OP_LOGICAL_AND:
-    case DEVRT_OP_LOGICAL_OR:
-      return kind == DtypeClass::kBool;
-    case DEVRT_OP_LT:
-    case DEVRT_OP_LE:
-    case DEVRT_OP_GT:
-    case DEVRT_OP_GE:
-    case DEVRT_OP_MAXIMUM:
-    case DEVRT_OP_MINIMUM:
-      return kind != DtypeClass::kFloat8 && kind != DtypeClass::kComplex;
-    default:
-      return kind != DtypeClass::kFloat8;
+  const Operation* const operation = Find(op);
+  return operation != nullptr &&
+         (operation->kinds & BitOf(ClassOf(dtype))) != 0;
+}
+
+bool ElementwiseTakes(uint32_t op, uint32_t out_dtype,
+                      const devrt_tensor_v0* inputs, uint32_t input_count) {
+  const Operation* const operation = Find(op);
+  if (operation == nullptr || input_count != operation->inputs) return false;
+  const uint32_t first = op == DEVRT_OP_WHERE ? 1 : 0;
+  const uint32_t dtype = inputs[first].dtype;
+  if ((operation->kinds & BitOf(ClassOf(dtype))) == 0) return false;
+  if (op == DEVRT_OP_COPY) return DtypeSize(out_dtype) != 0;
+  if (first == 1 && inputs[0].dtype != DEVRT_BOOL) return false;
+  for (uint32_t k = first + 1; k < input_count; ++k) {
+    if (inputs[k].dtype != dtype) return false;
   }
+  return out_dtype == OutputDtype(*operation, dtype);
 }
 
 bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,

@@ -59,6 +59,10 @@ bool CopyTensor(const devrt_tensor_v0& in, const char* what, Tensor* out,
 bool ElementwiseSupports(uint32_t op, uint32_t dtype);
 bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,
                       std::string* error);
+// Returns true if the operation takes so many inputs of these dtypes, and gives
+// `out_dtype`.  Looks at no other field.
+bool ElementwiseTakes(uint32_t op, uint32_t out_dtype,
+                      const devrt_tensor_v0* inputs, uint32_t input_count);
 // Copies and checks all tensors of a call.  `input_copies` has room for
 // input_count tensors.  More than kMostInputs inputs are an error.
 inline constexpr uint32_t kMostInputs = 3;

@@ -7,7 +7,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
+#include "backends/gpu/fast_args.h"
 #include "bench/arrays_support.h"
 #include "bench/cuda_driver.h"
 
@@ -67,26 +69,43 @@ void RawPeerCopy(benchmark::State& state) {
 }
 DEVICE_ROW(RawPeerCopy);
 
-void RawEmptyLaunch(benchmark::State& state) {
+// Launches an empty kernel with these parameters, in PTX, and the values behind
+// `arguments`.
+void LaunchEmpty(benchmark::State& state, const std::string& parameters,
+                 void** arguments) {
   if (!OnCuda(state)) return;
-  static const char kPtx[] =
+  const std::string ptx =
       ".version 8.0\n.target sm_70\n.address_size 64\n"
-      ".visible .entry empty() { ret; }\n";
+      ".visible .entry empty(" +
+      parameters + ") { ret; }\n";
   const OnStream on;
   const CUstream stream = NativeOf(on);
   CUmodule module = nullptr;
   CUfunction empty = nullptr;
-  if (DRIVER(cuModuleLoadData)(&module, kPtx) != CUDA_SUCCESS) {
+  if (DRIVER(cuModuleLoadData)(&module, ptx.c_str()) != CUDA_SUCCESS) {
     state.SkipWithError("the driver cannot load the kernel");
     return;
   }
   Raw(DRIVER(cuModuleGetFunction)(&empty, module, "empty"));
   const auto launch = DRIVER(cuLaunchKernel);
   on.TimeHost(state, [&] {
-    Raw(launch(empty, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+    Raw(launch(empty, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
   });
   Raw(DRIVER(cuModuleUnload)(module));
 }
+void RawEmptyLaunch(benchmark::State& state) {
+  LaunchEmpty(state, "", nullptr);
+}
 HOST_ROW(RawEmptyLaunch);
+
+// With as many bytes of parameters as devrt's kernels of rows have.
+void RawLaunchWithParameters(benchmark::State& state) {
+  char bytes[sizeof(devrt::gpu::RowsArgs)] = {};
+  void* arguments[] = {bytes};
+  LaunchEmpty(state,
+              ".param .align 8 .b8 all[" + std::to_string(sizeof bytes) + "]",
+              arguments);
+}
+HOST_ROW(RawLaunchWithParameters);
 
 }  // namespace

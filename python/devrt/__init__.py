@@ -24,9 +24,6 @@ A failed exchange with another library raises BufferError, or its subclass
 CopyRequiredError.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
-
 from . import _backends, _contexts
 from ._arrays import *
 from ._backends import backends, is_available, load_backend, load_report
@@ -64,11 +61,19 @@ from ._core import (
     set_stream,
     shutdown,
 )
-from ._facade import get_device_module
 from ._memory import *
-from ._types import DeviceType, ExternalStream
-from ._validate import *
-from . import accelerator, cuda, hip, interop, mtia
+
+TYPE_CHECKING = False  # type checkers take it for typing's
+if TYPE_CHECKING:
+    from typing import Any as _Any
+    from typing import List as _List
+
+    from . import accelerator, cuda, hip, interop, mtia
+    from ._facade import get_device_module
+    from ._host_future import HostFuture
+    from ._types import DeviceType, ExternalStream
+    from ._validate import *
+del TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -212,17 +217,43 @@ __all__ = [
     "zeros_like",
 ]
 
-if _TYPE_CHECKING:
-    from ._host_future import HostFuture
+# The module of each name that is imported when it is first used.  Their imports, and
+# those of typing, enum and threading, take longer than all others.
+_LATER = {
+    "accelerator": "accelerator",
+    "cuda": "cuda",
+    "hip": "hip",
+    "interop": "interop",
+    "mtia": "mtia",
+    "get_device_module": "_facade",
+    "HostFuture": "_host_future",
+    "DeviceType": "_types",
+    "ExternalStream": "_types",
+    "Finding": "_validate",
+    "RaceError": "_validate",
+    "Validation": "_validate",
+    "annotate_order": "_validate",
+    "annotate_work": "_validate",
+    "use_on_host": "_validate",
+    "validate": "_validate",
+    "with_accesses": "_validate",
+}
 
 
-def __getattr__(name: str) -> _Any:
-    # Imported when first used, because the import takes long.
-    if name == "HostFuture":
-        from ._host_future import HostFuture
+def __getattr__(name: str) -> "_Any":
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'devrt' has no attribute {name!r}")
+    from importlib import import_module
 
-        return HostFuture
-    raise AttributeError(f"module 'devrt' has no attribute {name!r}")
+    found = import_module("." + module, __name__)
+    value = found if module == name else getattr(found, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> "_List[str]":
+    return sorted({*globals(), *_LATER})
 
 
 _backends.install()

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _core
+
+TYPE_CHECKING = False  # typing's, whose import takes long
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple, Union
 
 _GROUP = "devrt.backends"
 

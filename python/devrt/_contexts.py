@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union, cast
-
 from . import _core
 from ._core import Device, Event, Stream, ThreadContext
 from ._decorating import decorate
-from ._host_functions import launch_host_func
-from ._types import Context, DeviceLike
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-_S = TypeVar("_S", bound=Optional[Stream])
+TYPE_CHECKING = False  # typing's, whose import takes long
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union, cast
+
+    from ._types import Context, DeviceLike
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+    _S = TypeVar("_S", bound=Optional[Stream])
+else:
+
+    def cast(_type, value):
+        """Returns the value, as typing.cast does."""
+        return value
 
 
 class _NoContext:
@@ -90,6 +97,15 @@ def _run(
         return function(*args, **kwargs)
 
 
+def _launch_host_func(
+    stream: Stream, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """Implements Stream.launch_host_func."""
+    from ._host_functions import launch_host_func
+
+    return launch_host_func(stream, function, *args, **kwargs)
+
+
 def _await(what: Union[Stream, Event]) -> Iterator[Any]:
     """Implements Stream.__await__ and Event.__await__."""
     from ._awaiting import until
@@ -99,4 +115,4 @@ def _await(what: Union[Stream, Event]) -> Iterator[Any]:
 
 def install() -> None:
     """Registers the functions of this file that the C++ module calls."""
-    _core._set_helpers(decorate, _run, launch_host_func, _await)
+    _core._set_helpers(decorate, _run, _launch_host_func, _await)

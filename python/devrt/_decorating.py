@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-import functools
-import types
-from typing import Any, Callable, TypeVar
+TYPE_CHECKING = False  # typing's, whose import takes long
+if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+    _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def runs_later(function: Any) -> bool:
     """Returns True if calling `function` would not run its body, as for a generator."""
+    import functools
+
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -28,6 +30,8 @@ _LATER = 0x20 | 0x80 | 0x100 | 0x200
 
 
 def _is_deferred(body: Any) -> bool:
+    import types
+
     body = getattr(body, "__func__", body)
     if not isinstance(body, types.FunctionType):
         return False
@@ -37,6 +41,8 @@ def _is_deferred(body: Any) -> bool:
 
 def decorate(context: Any, function: _F) -> _F:
     """Returns `function` so that it runs inside `context`."""
+    import functools
+
     if not callable(function):
         raise TypeError(
             f"only a function can be decorated, not {type(function).__name__}"

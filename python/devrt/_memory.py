@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
-
 from ._core import (
     allocator_settings,
     caching_allocator_alloc,
@@ -31,7 +29,12 @@ from ._core import (
     set_per_process_memory_fraction,
     unregister_host,
 )
-from ._types import DeviceLike
+
+TYPE_CHECKING = False  # typing's, whose import takes long
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+    from ._types import DeviceLike
 
 __all__ = [
     "allocator_settings",

@@ -85,7 +85,28 @@ std::optional<Operand> ToOperand(const Number& number, const Place& place) {
   return Operand(value);
 }
 
+namespace {
+
+// Applies the operation to two arrays, whose objects the caller keeps.
+PyObject* ApplyToArrays(BinaryOp op, const Array& a, const Array& b,
+                        PyObject* out) {
+  // See array_owner.h.
+  const auto held_a = a.storage(), held_b = b.storage();
+  const auto held_out = out != nullptr ? ArrayOf(out).storage() : nullptr;
+  const SiteHere site;
+  absl::StatusOr<Array> result = RunAllocation([&] {
+    return Apply(op, a, b, out != nullptr ? &ArrayOf(out) : nullptr, site);
+  });
+  if (out == nullptr || !result.ok()) return WrapArray(std::move(result));
+  return NewRef(out);
+}
+
+}  // namespace
+
 PyObject* ApplyBinary(BinaryOp op, PyObject* a, PyObject* b, PyObject* out) {
+  if (IsArray(a) && IsArray(b)) {
+    return ApplyToArrays(op, ArrayOf(a), ArrayOf(b), out);
+  }
   GivenOperand left, right;
   const int is_left = ToGiven(a, &left);
   if (is_left < 0) return nullptr;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "runtime/common/device_name.h"
@@ -232,24 +233,37 @@ absl::StatusOr<Device> CurrentDevice(std::string_view backend) {
   return CurrentDevice(found);
 }
 
+namespace {
+
+[[gnu::cold, gnu::noinline]] absl::Status NoDevicesError(Backend backend) {
+  return absl::UnavailableError(
+      absl::StrCat("backend \"", backend.name(), "\" has no devices"));
+}
+
+[[gnu::cold, gnu::noinline]] absl::Status NoSuchCurrentError(Backend backend,
+                                                             uint32_t ordinal) {
+  return absl::InternalError(
+      absl::StrCat("backend \"", backend.name(), "\" says that device ",
+                   ordinal, " is current, but it has ",
+                   internal::Counted(backend.device_count(), "device")));
+}
+
+}  // namespace
+
 absl::StatusOr<Device> CurrentDevice(Backend backend) {
   // A quarantined device answers too (docs/reference/semantics.md 2.4).
-  if (!IsProcessOpen()) return ProcessClosedError();
-  BackendRecord* record = BackendRecord::Of(backend);
-  if (record->devices.empty()) {
-    return absl::UnavailableError(
-        absl::StrCat("backend \"", record->name, "\" has no devices"));
+  if (ABSL_PREDICT_FALSE(!IsProcessOpen())) return ProcessClosedError();
+  const BackendRecord* const record = BackendRecord::Of(backend);
+  if (ABSL_PREDICT_FALSE(record->devices.empty())) {
+    return NoDevicesError(backend);
   }
   uint32_t ordinal = 0;
   if (devrt_status error =
           record->ops.context_current(record->self, &ordinal)) {
     return internal::TakeError(record->devices[0], error, "current device");
   }
-  if (ordinal >= record->devices.size()) {
-    return absl::InternalError(
-        absl::StrCat("backend \"", record->name, "\" says that device ",
-                     ordinal, " is current, but it has ",
-                     internal::Counted(backend.device_count(), "device")));
+  if (ABSL_PREDICT_FALSE(ordinal >= record->devices.size())) {
+    return NoSuchCurrentError(backend, ordinal);
   }
   return Device(record->devices[ordinal]);
 }

@@ -29,6 +29,7 @@ namespace devrt::internal {
 class DeviceAllocator;  // memory/device/device_allocator.h
 class PinnedAllocator;  // memory/pinned/pinned_allocator.h
 struct DeviceStreams;   // streams/objects/device_streams.h
+struct EventRecord;     // streams/objects/event_record.h
 
 // One device.  `backend` does not change.
 struct DeviceRecord : DeviceGate {
@@ -48,8 +49,10 @@ struct DeviceRecord : DeviceGate {
   // The numbers of live objects of the program, for Shutdown (C98).  On another
   // line of the cache than what every call reads.
   alignas(64) std::atomic<int64_t> live_streams{0};
-  std::atomic<int64_t> live_events{0};
+  std::atomic<int64_t> live_events{0};  // with the spare one
   std::atomic<int64_t> live_allocations{0};
+  // An idle record of an event without options, which streams/ hands out first.
+  std::atomic<EventRecord*> spare_event{nullptr};
 
   Mutex mutex;
   absl::Status fault DEVRT_GUARDED_BY(mutex);  // the first sticky error

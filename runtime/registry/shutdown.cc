@@ -23,7 +23,8 @@ std::string LiveObjects(DeviceRecord* device) {
     if (count > 0) counts.push_back(Counted(count, noun));
   };
   add(device->live_streams.load(), "stream");
-  add(device->live_events.load(), "event");
+  const bool has_spare = device->spare_event.load() != nullptr;
+  add(device->live_events.load() - (has_spare ? 1 : 0), "event");
   int64_t allocations = device->live_allocations.load();
   if (const MemoryHooks* hooks = GetMemoryHooks()) {
     allocations += hooks->count_live(device);

@@ -2,7 +2,6 @@
 """What calls on cuda cost, beside the driver's calls and PyTorch's C++."""
 
 import pathlib
-import typing
 
 from gpu_check import c10
 from gpu_check.result import at_most, bench_row
@@ -13,49 +12,45 @@ PROGRAM = "bench/cuda_bench"
 CALLS, LARGE_COPIES = "Calls on cuda", "Copies of 1 GiB"
 
 
-
-class Cost(typing.NamedTuple):
-    """A call, the rows of benchmarks that measure it, and its bars."""
-
-    text: str
-    ours: str
-    driver: str | None = None
-    torch: str | None = None
-    most: float | None = None  # ns
-    times: float | None = None  # the driver's time
-    more: float | None = None  # ns above the driver's time
-
-    def bars(self, ours, driver):
-        """Returns which bars the times keep, None for one with nothing to compare."""
-        return {
-            f"{self.most} ns": at_most(ours, self.most),
-            f"{self.times} of the driver": at_most(
-                ours, self.times * driver if self.times and driver else None),
-            f"{self.more} ns more than the driver": at_most(
-                ours, self.more + driver if self.more and driver else None)}
+# A bar is its text, and a function from the driver's time to the most time.
+def most(nanoseconds):
+    return f"{nanoseconds} ns", lambda raw: nanoseconds
 
 
+def part(of):
+    return f"{of} of the driver", lambda raw: raw and of * raw
+
+
+def more(nanoseconds):
+    return f"the driver + {nanoseconds} ns", lambda raw: raw and raw + nanoseconds
+
+
+
+# (text, devrt's row, the driver's, PyTorch's, the bar).
 COSTS = [
-    Cost("current device", "DevrtCurrentDevice", "RawCurrentContext", more=4),
-    Cost("enter the current device", "DevrtDeviceGuardSame", "RawEnterSame",
-         "C10CudaGuardSame", more=4),
-    Cost("switch and back", "DevrtDeviceGuardSwitch", "RawSwitchAndBack",
-         "C10CudaGuardSwitch", most=70),
-    Cost("current stream", "DevrtCurrentStream", None, "C10CurrentStream", most=5),
-    Cost("stream guard, same device", "DevrtStreamGuard", None, "C10StreamGuard",
-         most=40),
-    Cost("stream from the recycler", "DevrtStreamCreateDestroy",
-         "RawStreamCreateDestroy", "C10StreamFromPool", most=80),
-    Cost("event create + record + destroy", "DevrtEventCreateRecordDestroy",
-         "RawEventCreateRecordDestroy", "AtEventCreateRecordDestroy", times=0.6),
-    Cost("stream waits for stream", "DevrtStreamWaitsForStream",
-         "RawStreamWaitsForStream", "AtStreamWaitsForStream", more=60),
-    Cost("stream query, idle", "DevrtStreamQuery", "RawStreamQuery", "C10StreamQuery",
-         most=1360),
-    Cost("launch of an own kernel", "DevrtLaunch/real_time", "RawLaunch/real_time",
-         times=1.1),
-    *(Cost(f"to the {place}, 4 KiB, a call", f"DevrtCopyTo{name}/4096/real_time",
-           f"RawCopyTo{name}/4096/real_time", times=1.15)
+    ("current device", "DevrtCurrentDevice", "RawCurrentContext", None, more(4)),
+    ("enter the current device", "DevrtDeviceGuardSame", "RawEnterSame",
+     "C10CudaGuardSame", more(4)),
+    ("switch and back", "DevrtDeviceGuardSwitch", "RawSwitchAndBack",
+     "C10CudaGuardSwitch", most(70)),
+    ("current stream", "DevrtCurrentStream", None, "C10CurrentStream", most(5)),
+    ("stream guard, same device", "DevrtStreamGuard", None, "C10StreamGuard", most(40)),
+    ("stream from the recycler", "DevrtStreamCreateDestroy",
+     "RawStreamCreateDestroy", "C10StreamFromPool", most(80)),
+    ("event create + record + destroy", "DevrtEventCreateRecordDestroy",
+     "RawEventCreateRecordDestroy", "AtEventCreateRecordDestroy", part(0.6)),
+    ("event record among 10,000 streams", "DevrtRecordAmongStreams/10000",
+     "RawRecordAmongStreams/10000", None, part(1.1)),
+    ("event record among 10 streams", "DevrtRecordAmongStreams/10",
+     "RawRecordAmongStreams/10", None, part(1.1)),
+    ("stream waits for stream", "DevrtStreamWaitsForStream",
+     "RawStreamWaitsForStream", "AtStreamWaitsForStream", more(60)),
+    ("stream query, idle", "DevrtStreamQuery", "RawStreamQuery", "C10StreamQuery",
+     most(1360)),
+    ("launch of an own kernel", "DevrtLaunch/real_time", "RawLaunch/real_time", None,
+     part(1.1)),
+    *((f"to the {place}, 4 KiB, a call", f"DevrtCopyTo{name}/4096/real_time",
+       f"RawCopyTo{name}/4096/real_time", None, part(1.15))
       for place, name in [("device", "Device"), ("host", "Host"), ("peer", "Peer")]),
 ]
 COPIES = [(f"to the {name.lower()}, 1 GiB", f"CopyTo{name}/{1 << 30}/real_time")
@@ -87,12 +82,12 @@ def bench_rows(rows):
         return rows[name]["bytes_per_second"] / 2**30 if name in rows else None
 
     made = []
-    for cost in COSTS:
-        devrt, raw = time(cost.ours), time(cost.driver)
+    for text, ours, driver, torch, (bar, limit) in COSTS:
+        devrt, raw = time(ours), time(driver)
         if devrt is not None:  # a row of two devices is missing beside one
             made.append(bench_row(
-                CALLS, cost.text, "ns", devrt,
-                {"driver": raw, "PyTorch": time(cost.torch)}, cost.bars(devrt, raw)))
+                CALLS, text, "ns", devrt, {"driver": raw, "PyTorch": time(torch)},
+                {bar: at_most(devrt, limit(raw))}))
     for text, name in COPIES:
         devrt, raw = rate(f"Devrt{name}"), rate(f"Raw{name}")
         if devrt and raw:

@@ -10,19 +10,36 @@
 
 namespace devrt::internal {
 
-EventRef EventPool::Acquire(uint32_t flags) {
-  EventRecord* record = nullptr;
+EventRecord* EventPool::TakeOrMake(uint32_t flags) {
   {
     MutexLock lock(&mutex_);
     CountLive(1);
-    record = idle_[flags];
-    if (record != nullptr) idle_[flags] = record->next;
+    EventRecord* const record = idle_[flags];
+    if (record != nullptr) {
+      idle_[flags] = record->next;
+      return record;
+    }
   }
-  if (record == nullptr) {
-    record = new EventRecord;
-    record->device = device_;
-    record->flags = flags;
+  auto* const record = new EventRecord;
+  record->device = device_;
+  record->flags = flags;
+  return record;
+}
+
+void EventPool::PutBack(EventRecord* record) {
+  MutexLock lock(&mutex_);
+  CountLive(-1);
+  record->next = idle_[record->flags];
+  idle_[record->flags] = record;
+}
+
+EventRef EventPool::Acquire(uint32_t flags) {
+  EventRecord* record = nullptr;
+  std::atomic<EventRecord*>& spare = device_->spare_event;
+  if (flags == 0 && spare.load(std::memory_order_relaxed) != nullptr) {
+    record = spare.exchange(nullptr, std::memory_order_acquire);
   }
+  if (record == nullptr) record = TakeOrMake(flags);
   record->recorded.store(false, std::memory_order_relaxed);
   record->may_be_captured.store(false, std::memory_order_relaxed);
   record->order.Forget();
@@ -49,10 +66,14 @@ void EventPool::Release(EventRecord* record) {
       RunOutsideHostFunction([this, handle] { DestroyHandle(handle); });
     record->native.store(0, std::memory_order_relaxed);
   }
-  MutexLock lock(&mutex_);
-  CountLive(-1);
-  record->next = idle_[record->flags];
-  idle_[record->flags] = record;
+  std::atomic<EventRecord*>& spare = device_->spare_event;
+  EventRecord* none = nullptr;
+  if (record->flags == 0 && spare.load(std::memory_order_relaxed) == none &&
+      spare.compare_exchange_strong(none, record, std::memory_order_release,
+                                    std::memory_order_relaxed)) {
+    return;
+  }
+  PutBack(record);
 }
 
 void EventPool::DestroyHandle(devrt_event handle) {
@@ -92,6 +113,8 @@ absl::Status EventPool::EnsureHandle(EventRecord* record) {
 }
 
 void EventPool::ReleaseIdle() {
+  EventRecord* const spare = device_->spare_event.exchange(nullptr);
+  if (spare != nullptr) PutBack(spare);
   MutexLock lock(&mutex_);
   for (EventRecord* list : idle_) {
     for (; list != nullptr; list = list->next) {

@@ -3,7 +3,8 @@
 // EventPool: the event records of one device that no Event uses now.
 //
 // A record keeps its native event, which is made at the first record of the
-// event.
+// event.  The device's spare record goes out and comes back without the lock:
+// programs make and end an event for a wait.
 //
 // Threads: any.  Lock: `mutex_`, a leaf; a native event is made without it.
 
@@ -36,6 +37,8 @@ class EventPool {
 
  private:
   static constexpr uint32_t kClasses = 2 * DEVRT_EVENT_IPC;  // one per flags
+  EventRecord* TakeOrMake(uint32_t flags) DEVRT_EXCLUDES(mutex_);
+  void PutBack(EventRecord* record) DEVRT_EXCLUDES(mutex_);
   void CountLive(int change) DEVRT_REQUIRES(mutex_);
   // Does nothing for nullptr, or if the device takes no handles back.
   void DestroyHandle(devrt_event handle);

@@ -108,16 +108,60 @@ absl::Status StreamRef::Wait(EventRef event, CallSite site) const {
   return status;
 }
 
+namespace internal {
+namespace {
+
+// Returns true if only the two streams have a part in a wait of `t` for
+// `other`: nothing may be captured, and the backend orders the two.
+bool IsPlainWait(const StreamTarget& t, const StreamTarget& other) {
+  return t.device->backend == other.device->backend &&
+         !t.timeline()->native().MayCapture() &&
+         !other.timeline()->native().MayCapture() &&
+         other.timeline()->native().IsValidOnThisThread();
+}
+
+// Orders the streams by `event`, which is new and which nobody else has: what
+// it comes after need not be noted in it.
+absl::Status WaitPlainly(const StreamTarget& t, const StreamTarget& other,
+                         EventRecord* event) {
+  if (event->handle.load(std::memory_order_acquire) == nullptr) {
+    DEVRT_RETURN_IF_ERROR(
+        DeviceStreams::Of(other.device)->events.EnsureHandle(event));
+  }
+  const devrt_event handle = event->handle.load(std::memory_order_acquire);
+  OrderedPoint point;
+  other.timeline()->BeginOrderedLook(&point);
+  absl::Status status =
+      FromPlugin(other.device,
+                 other.ops().event_record(other.self(), handle, other.handle),
+                 "event record");
+  other.MarkDirty();
+  if (!status.ok()) return status;
+  status = FromPlugin(t.device,
+                      t.ops().stream_wait_event(t.self(), t.handle, handle),
+                      "stream wait");
+  t.MarkDirty();
+  if (status.ok() && AreUsesTracked()) t.timeline()->Join(point);
+  return status;
+}
+
+}  // namespace
+}  // namespace internal
+
 absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
   // Both streams are checked before an event is recorded on `other` (R2).
   StreamTarget t;
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(*this, "Wait", site, &t));
   if (other == *this) return absl::OkStatus();
+  StreamTarget o;
   DEVRT_RETURN_IF_ERROR(
-      internal::ResolveStreamForWork(other, "Wait", site, &t));
+      internal::ResolveStreamForWork(other, "Wait", site, &o));
   DEVRT_ASSIGN_OR_RETURN(Event event,
                          Event::Create(other.device(), {}, CallSite{}));
+  if (internal::IsPlainWait(t, o)) {
+    return internal::WaitPlainly(t, o, event.ref().record());
+  }
   DEVRT_RETURN_IF_ERROR(event.Record(other, site));
   return Wait(event, site);
 }

@@ -39,6 +39,7 @@ void KnownOrder::NoteAllIn(EventOrder* event, OrderPoint point) {
 }
 
 void KnownOrder::CopyTo(Order* order) const {
+  if (!any_.load(std::memory_order_acquire)) return;
   MutexLock lock(&mutex_);
   if (order_ != nullptr) *order = *order_;
 }

@@ -37,6 +37,7 @@ class KnownOrder {
       event->Note(point, nullptr);
     }
   }
+  // Leaves `*order` as it is if nothing is known.
   void CopyTo(Order* order) const DEVRT_EXCLUDES(mutex_);
 
   void Clear() DEVRT_EXCLUDES(mutex_);

@@ -95,6 +95,13 @@ class alignas(64) Timeline : public EpochClock {
   void Join(const OrderedPoint& waited) {
     if (native_.IsValidOnThisThread()) order_.Join(waited);
   }
+  // Begins a look (EpochClock).  `point` receives the point that the look
+  // covers, and what the stream comes after there.
+  void BeginOrderedLook(OrderedPoint* point) {
+    point->point = {this, BeginLook()};
+    point->order.count = 0;
+    order_.CopyTo(&point->order);
+  }
   // Notes in `event` that it is recorded at `epoch`.  Called before the native
   // record.
   void NoteIn(EventOrder* event, uint64_t epoch) {

@@ -8,7 +8,6 @@ stream.  Adapters that a library has got live as long as the process (E38).
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import warnings
@@ -250,6 +249,8 @@ def torch_allocator() -> Any:
     If memory runs out, PyTorch raises RuntimeError with devrt's text.  Raises
     NotImplementedError if this PyTorch does not accept one of the functions.
     """
+    import ctypes  # takes long
+
     path = torch_allocator_path()
     made = load("torch").cuda.memory.CUDAPluggableAllocator(
         path, "devrt_torch_alloc", "devrt_torch_free"

@@ -30,6 +30,16 @@ EDITS = [
     Edit("ops/compute.cc",
          old="  touched[count++] = {written",
          new="  if (!MUTATED(ResultsAreNotTouched)) touched[count++] = {written"),
+    Edit("ops/elementwise.cc",
+         old="  const internal::Touched touched[] = {{a.storage().get(), false},\n"
+             "                                       {b.storage().get(), false},\n"
+             "                                       {to->storage().get(), true}};\n",
+         new="  const bool unread = MUTATED(OperandsAreNotTouched);\n"
+             "  const bool unwritten = MUTATED(ResultsAreNotTouched);\n"
+             "  const internal::Touched touched[] = {\n"
+             "      {(unread ? *to : a).storage().get(), unread},\n"
+             "      {(unread ? *to : b).storage().get(), unread},\n"
+             "      {(unwritten ? a : *to).storage().get(), !unwritten}};\n"),
     Edit("ops/reduce.cc",
          old="  const internal::Touched touched[] = {{x.storage().get(), false},",
          new="  const bool mutated = MUTATED(ReducedIsNotTouched);\n"
