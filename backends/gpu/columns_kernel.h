@@ -56,6 +56,23 @@ DEVRT_HOST_DEVICE void FoldRows(const Folding& folding, const char* from,
   for (int i = 0; i < kRows; ++i) {
     packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + step * i);
   }
+#if defined(__CUDA_ARCH__)
+  if constexpr (kSumsBytes<T, typename Folding::Operation> && kPack == 4) {
+    // A product with a word that has one 1 takes out a byte and adds it.
+    typename Folding::Few sums[kPack] = {};
+    for (int i = 0; i < kRows; ++i) {
+      typename Folding::Few four;
+      CopyBytes(&four, packs[i].items, sizeof four);
+      for (int j = 0; j < kPack; ++j) {
+        sums[j] = __dp4a(four, static_cast<decltype(four)>(1 << 8 * j), sums[j]);
+      }
+    }
+    for (int j = 0; j < kPack; ++j) {
+      all[j] = FromFold<typename Folding::Many>(sums[j]);
+    }
+    return;
+  }
+#endif
   for (int j = 0; j < kPack; ++j) {
     typename Folding::Few values[kRows];
     for (int i = 0; i < kRows; ++i) {

@@ -110,6 +110,10 @@ devrt_status Elementwise<Api>::ElementwiseApply(devrt_stream handle,
       return launch(tensors.cast[KernelIndex(fast.kernel)], &fast.rows);
     case FastApply::Path::kTiles:
       return launch(tensors.tiles[fast.kernel], &fast.tiles);
+    case FastApply::Path::kBytes:
+      return launch(tensors.bytes, &fast.rows);
+    case FastApply::Path::kShift:
+      return launch(tensors.shift, &fast.shift);
     default:
       return launch(
           kernel == 0 ? tensors.convert : tensors.apply[KernelIndex(kernel)],
