@@ -29,15 +29,15 @@ __device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
                                      nullptr);                           \
   }
 
-#define DEVRT_KERNEL_DTYPE(name, dtype, type) \
-  ADJACENT(sum, name, type, tensor::Add)      \
+#define DEVRT_KERNEL_DTYPE(name, dtype, type)  \
+  ADJACENT(sum, name, type, tensor::Add)       \
   ADJACENT(prod, name, type, tensor::Multiply) \
   ADJACENT(truth, name, type, devrt::gpu::BitOr)
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
 
-#define DEVRT_KERNEL_DTYPE(name, dtype, type)   \
-  ADJACENT(min, name, type, tensor::Minimum)    \
+#define DEVRT_KERNEL_DTYPE(name, dtype, type) \
+  ADJACENT(min, name, type, tensor::Minimum)  \
   ADJACENT(max, name, type, tensor::Maximum)
 #define DEVRT_REAL_DTYPES_ONLY
 #include "backends/gpu/kernel_dtypes.inc"

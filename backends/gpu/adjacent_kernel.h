@@ -83,8 +83,8 @@ DEVRT_HOST_DEVICE typename Folding::Few FoldOutside(const Folding& folding,
   const char* const tail = all.packs + uint64_t{all.count} * 16;
   DEVRT_NOT_UNROLLED
   for (uint32_t i = lane; i < all.head + all.tail; i += lanes) {
-    const char* const at = i < all.head ? head + i * sizeof(T)
-                                        : tail + (i - all.head) * sizeof(T);
+    const char* const at =
+        i < all.head ? head + i * sizeof(T) : tail + (i - all.head) * sizeof(T);
     few = Folding::Operation::Apply(
         few, folding.ValueOf(*reinterpret_cast<const T*>(at)));
   }
@@ -128,8 +128,7 @@ DEVRT_HOST_DEVICE typename Folding::Many ReduceAdjacent(const Folding& folding,
     total.template Push<Operation>(&many);
   }
   if (all.head + all.tail != 0) {
-    const auto many =
-        FromFold<Many>(FoldOutside<T>(folding, all, lane, lanes));
+    const auto many = FromFold<Many>(FoldOutside<T>(folding, all, lane, lanes));
     total.template Push<Operation>(&many);
   }
   return *total.template Finish<Operation>();
@@ -217,8 +216,8 @@ struct AdjacentParts {
 
 // devrt_adjacent_<operation>_<dtype>
 template <typename T, typename Op, int kLoads = 4>
-DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args,
-                                     const Block& block, Slot* slots,
+DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
+                                     Slot* slots,
                                      AdjacentShared<T, Op>* shared) {
   using Fold = Folding<T, Op>;
   using Many = typename Fold::Many;
@@ -228,7 +227,8 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args,
   const uint32_t mine = block.index % args.parts;
   const uint32_t first = block.index / args.parts * (kThreads / lanes);
   Slot* const slot = &slots[args.ticket % kSlots];
-  const bool has_slot = args.parts > 1 && LoadFresh(&slot->owner) == args.ticket;
+  const bool has_slot =
+      args.parts > 1 && LoadFresh(&slot->owner) == args.ticket;
   for (uint32_t part = mine; part < args.parts; ++part) {
     const uint64_t begin = part * args.part_elements;
     const uint64_t rest = args.reduced.elements - begin;
@@ -253,8 +253,8 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args,
       });
       continue;
     }
-    Many* const parts = reinterpret_cast<Many*>(slot->partials) +
-                        first * args.parts;
+    Many* const parts =
+        reinterpret_cast<Many*>(slot->partials) + first * args.parts;
     block.Together([&](uint32_t thread) {
       if (thread != 0) return;
       parts[part] = shared->lanes[0];

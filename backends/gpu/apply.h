@@ -27,9 +27,8 @@ DEVRT_HOST_DEVICE inline uint32_t AddBytes(uint32_t left, uint32_t right,
                                            bool subtracts) {
   constexpr uint32_t kUpper = 0x80808080u;
   const uint32_t upper = (left ^ right) & kUpper;
-  return subtracts
-             ? ((left | kUpper) - (right & ~kUpper)) ^ (upper ^ kUpper)
-             : ((left & ~kUpper) + (right & ~kUpper)) ^ upper;
+  return subtracts ? ((left | kUpper) - (right & ~kUpper)) ^ (upper ^ kUpper)
+                   : ((left & ~kUpper) + (right & ~kUpper)) ^ upper;
 }
 
 // kCount elements of one thread, in registers.

@@ -136,9 +136,9 @@ struct ShiftArgs {
 struct TileArgs {
   static constexpr uint32_t kMostBatchAxes = 4;
   uint32_t extent_x, extent_y;
-  uint32_t tiles;               // below kDivisibleEnd
-  uint32_t is_bool;             // bytes become 0 or 1
-  Divisor tiles_x, tiles_y;     // of one matrix
+  uint32_t tiles;            // below kDivisibleEnd
+  uint32_t is_bool;          // bytes become 0 or 1
+  Divisor tiles_x, tiles_y;  // of one matrix
   uint32_t batch_axes;
   Divisor batch[kMostBatchAxes];
   int64_t batch_strides[kMostBatchAxes][2];  // of in, then out

@@ -14,9 +14,9 @@ namespace devrt::gpu {
 const TileKernel kTileKernels[kTileKernelCount] = {
 #define DEVRT_KERNEL_TILE(name, type, side) \
   {#name, sizeof(type), side, side, false},
-#define DEVRT_KERNEL_TURN(name, type, x, y)                      \
-  {#name, sizeof(type), Turn<type, x, y>::kSideX,                \
-   Turn<type, x, y>::kSideY, true},
+#define DEVRT_KERNEL_TURN(name, type, x, y)                                 \
+  {#name, sizeof(type), Turn<type, x, y>::kSideX, Turn<type, x, y>::kSideY, \
+   true},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
@@ -281,8 +281,8 @@ uint32_t TurnedAxis(const Launchable& l) {
 // Elements that are adjacent on both axes are moved by words if they are small.
 uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
-  const bool are_adjacent = l.walk.strides[turned][1] == item &&
-                            l.walk.strides[0][0] == item;
+  const bool are_adjacent =
+      l.walk.strides[turned][1] == item && l.walk.strides[0][0] == item;
   uint32_t found = 0;
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
     if (kTileKernels[i].item != item) continue;

@@ -212,9 +212,10 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
   }
   for (size_t i = 0; i < kTileKernelCount; ++i) {
     const TileKernel& tile = kTileKernels[i];
-    load(rows, (tile.is_turn ? "devrt_turn_" : "devrt_tile_") +
-                   std::string(tile.name),
-         &tensors.tiles[i]);
+    load(
+        rows,
+        (tile.is_turn ? "devrt_turn_" : "devrt_tile_") + std::string(tile.name),
+        &tensors.tiles[i]);
   }
   return error == Api::kSuccess ? TryTensorKernels(device) : error;
 }

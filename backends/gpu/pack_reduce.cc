@@ -52,11 +52,11 @@ void ChooseAdjacentParts(const ReduceTuning& tuning, ReduceArgs* args) {
   const uint64_t results = args->kept.elements;
   if (results > Slot::kMostGroups) return;
   // What all lanes load at once.
-  const uint64_t least = kThreads * kBytesAtOnce /
-                         static_cast<uint64_t>(tensor::DtypeSize(args->in.dtype));
-  const uint64_t parts =
-      std::min({tuning.adjacent_blocks / results, Slot::kMost / results,
-                all / least});
+  const uint64_t least =
+      kThreads * kBytesAtOnce /
+      static_cast<uint64_t>(tensor::DtypeSize(args->in.dtype));
+  const uint64_t parts = std::min(
+      {tuning.adjacent_blocks / results, Slot::kMost / results, all / least});
   if (parts < 2) return;
   args->lanes = kThreads;
   const uint64_t share = (all + parts - 1) / parts;
@@ -90,8 +90,7 @@ bool ChooseAdjacent(const ReduceTuning& tuning, ReduceArgs* args) {
 }
 
 uint64_t AdjacentBlocks(const ReduceTuning& tuning, const ReduceArgs& args) {
-  const uint64_t rows =
-      args.kind == ReduceKind::kShort ? tuning.short_rows : 1;
+  const uint64_t rows = args.kind == ReduceKind::kShort ? tuning.short_rows : 1;
   const uint64_t per_block = kThreads / args.lanes * rows;
   return (args.kept.elements + per_block - 1) / per_block * args.parts;
 }

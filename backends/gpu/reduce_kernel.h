@@ -212,7 +212,8 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
     const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
     auto value = Neutral<PartialType<T>>(args.op);
     if (result < args.kept.elements) {
-      value = ReduceLane<T, Lane>(args, result, lanes.LaneOf(thread), begin, end);
+      value =
+          ReduceLane<T, Lane>(args, result, lanes.LaneOf(thread), begin, end);
     }
     return store(thread, CombineWarp(args.op, lanes.count / 2, value));
   }

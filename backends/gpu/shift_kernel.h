@@ -18,8 +18,8 @@ namespace devrt::gpu {
 
 // One pack of the output, and where its bytes come from.
 struct ShiftedPack {
-  const char* from;  // of the pack's first byte
-  char* to;          // aligned
+  const char* from;    // of the pack's first byte
+  char* to;            // aligned
   int32_t begin, end;  // the bytes of it that are in the row
 
   DEVRT_HOST_DEVICE ShiftedPack(const ShiftArgs& args, uint32_t unit) {

@@ -244,10 +244,11 @@ TEST_F(ReduceTest, UnalignedRowsAreReadByElement) {
 TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
   SumIntegers<int32_t>(DEVRT_INT32);
   SumIntegers<int8_t>(DEVRT_INT8);
-  for (const auto& way :
-       {std::pair{ReduceKind::kColumns, false}, {ReduceKind::kColumns, true},
-        {ReduceKind::kAdjacent, false}, {ReduceKind::kAdjacent, true},
-        {ReduceKind::kShort, false}}) {
+  for (const auto& way : {std::pair{ReduceKind::kColumns, false},
+                          {ReduceKind::kColumns, true},
+                          {ReduceKind::kAdjacent, false},
+                          {ReduceKind::kAdjacent, true},
+                          {ReduceKind::kShort, false}}) {
     EXPECT_GT(seen_[way], 0) << static_cast<int>(way.first) << way.second;
   }
 }
@@ -268,14 +269,13 @@ TEST_F(ReduceTest, RowsBeginAndEndAnywhere) {
               in[static_cast<size_t>(first + i + row * gap)];
         }
         ReduceArgs args;
-        const unsigned blocks =
-            PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_INT64,
-                                                  {kRows, 1}),
-                       TensorOf(in.data() + first, DEVRT_INT8,
-                                {kRows, columns}, {columns + gap, 1}),
-                       2, &args);
-        ASSERT_EQ(args.kind, columns <= 512 ? ReduceKind::kShort
-                                            : ReduceKind::kAdjacent);
+        const unsigned blocks = PackReduce(
+            DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_INT64, {kRows, 1}),
+            TensorOf(in.data() + first, DEVRT_INT8, {kRows, columns},
+                     {columns + gap, 1}),
+            2, &args);
+        ASSERT_EQ(args.kind,
+                  columns <= 512 ? ReduceKind::kShort : ReduceKind::kAdjacent);
         Launch<int8_t>(args, blocks);
         ASSERT_EQ(out, want) << columns << " after " << first << ", " << gap;
       }

@@ -47,13 +47,13 @@ void RunTiles(const TileArgs& args, unsigned blocks) {
 
 inline void RunTiles(const FastApply& fast) {
   uint32_t kernel = 0;
-#define DEVRT_KERNEL_TILE(name, type, side)               \
-  if (kernel++ == fast.kernel) {                          \
-    RunTiles<Tile<type, side>>(fast.tiles, fast.blocks);  \
+#define DEVRT_KERNEL_TILE(name, type, side)              \
+  if (kernel++ == fast.kernel) {                         \
+    RunTiles<Tile<type, side>>(fast.tiles, fast.blocks); \
   }
-#define DEVRT_KERNEL_TURN(name, type, x, y)               \
-  if (kernel++ == fast.kernel) {                          \
-    RunTiles<Turn<type, x, y>>(fast.tiles, fast.blocks);  \
+#define DEVRT_KERNEL_TURN(name, type, x, y)              \
+  if (kernel++ == fast.kernel) {                         \
+    RunTiles<Turn<type, x, y>>(fast.tiles, fast.blocks); \
   }
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN

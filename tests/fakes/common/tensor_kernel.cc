@@ -350,7 +350,8 @@ int LaunchShort(const Work& work, const Grid& grid, void** arguments) {
       work.sim, "short", [args, blocks](const devrt_kernel_context_v0& c) {
         ReduceArgs local = args;
         if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
-        typename gpu::Folding<T, Op>::Few shared[gpu::kShortRows][gpu::kThreads];
+        typename gpu::Folding<T, Op>::Few shared[gpu::kShortRows]
+                                                [gpu::kThreads];
         for (unsigned i = 0; i < blocks; ++i) {
           gpu::ShortBlock<T, Op>(local, Block{i, blocks}, shared);
         }
