@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of devrt.elementwise/0 for frequent cases: operations on rows, and
-// copies by tiles and by shifted packs.
+// The kernels of devrt.elementwise/0 for frequent cases: operations on rows,
+// and copies by tiles and by shifted packs.
 #include "backends/gpu/rows_kernel.h"
 #include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
