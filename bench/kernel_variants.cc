@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
@@ -71,34 +73,65 @@ class Variants {
 
   void Tiles() {
     struct Of {
-      const char* name;
       uint32_t dtype;
-      int64_t item, group;
+      int64_t item;
     };
-    for (const Of& of :
-         {Of{"4", DEVRT_FLOAT32, 4, 1}, Of{"8", DEVRT_FLOAT64, 8, 1},
-          Of{"2x2", DEVRT_FLOAT16, 2, 2}, Of{"1x4", DEVRT_UINT8, 1, 4}}) {
-      const int64_t rows = kBytes / of.item / 8192;
-      const FastApply fast = Choose(
-          DEVRT_OP_COPY, Copy({Block(2), of.dtype, {rows, 8192}, {}}),
-          {Copy(
-              {Block(0), of.dtype, {rows, 8192}, {of.item, of.item * rows}})});
-      Begin(std::string("transpose ") + of.name);
+    for (const Of& of : {Of{DEVRT_FLOAT32, 4}, Of{DEVRT_FLOAT64, 8}}) {
+      const FastApply fast = Turned(of.dtype, of.item, 8192);
       for (const uint32_t side : {32u, 64u}) {
-        for (const char* const down : {"false", "true"}) {
-          auto args = fast.tiles;
-          const uint32_t x = (args.groups_x + side - 1) / side;
-          const uint32_t y = (args.groups_y + side - 1) / side;
-          args.tiles_x = devrt::gpu::Divisor::Of(x);
-          args.tiles_y = devrt::gpu::Divisor::Of(y);
-          args.tiles = x * y;
-          Try(std::string("tile_") + of.name + "_" + std::to_string(side) +
-                  "_" + down,
-              2 * kBytes, args.tiles, &args);
-        }
+        TryTiles("tile_" + std::to_string(of.item) + "_" + std::to_string(side),
+                 fast, side, side);
       }
       End();
     }
+    for (const Of& of : {Of{DEVRT_UINT8, 1}, Of{DEVRT_FLOAT16, 2}}) {
+      for (const int64_t columns : {8192, 8191}) {
+        const FastApply fast = Turned(of.dtype, of.item, columns);
+        for (const auto& [name, x, y] :
+             {std::tuple{"32_32_4", 32, 32}, std::tuple{"32_32_6", 32, 32},
+              std::tuple{"32_64_3", 32, 64}, std::tuple{"64_32_3", 64, 32}}) {
+          TryTiles("turn_" + std::to_string(of.item) + "_" + name, fast,
+                   static_cast<uint32_t>(x * 4 / of.item),
+                   static_cast<uint32_t>(y * 4 / of.item));
+        }
+        End();
+      }
+    }
+  }
+
+  void Windows() {
+    for (const int64_t columns : {8192, 8191}) {
+      const int64_t rows = kBytes / 4 / columns;
+      const FastApply fast = Choose(
+          DEVRT_OP_COPY, Copy({Block(2), DEVRT_FLOAT32, {rows, columns}, {}}),
+          {Copy({static_cast<char*>(Block(0)) + 4,
+                 DEVRT_FLOAT32,
+                 {rows, columns},
+                 {4 * (columns + 64), 4}})});
+      Begin("copy of a window of " + std::to_string(columns));
+      for (const auto& [units, blocks] :
+           {std::pair{1u, 8u}, {2u, 6u}, {4u, 4u}, {8u, 2u}}) {
+        const unsigned per_block = units * kThreads;
+        Try("shift_" + std::to_string(units) + "_" + std::to_string(blocks),
+            static_cast<double>(8 * rows * columns),
+            (fast.shift.units + per_block - 1) / per_block, &fast.shift);
+      }
+      End();
+    }
+  }
+
+  void Bytes() {
+    const FastApply fast =
+        Choose(DEVRT_OP_ADD, Copy({Block(2), DEVRT_INT8, {kBytes}, {}}),
+               {Copy({Block(0), DEVRT_INT8, {kBytes}, {}}),
+                Copy({Block(1), DEVRT_INT8, {kBytes}, {}})});
+    Begin("add of int8");
+    for (const unsigned packs : {1u, 2u, 4u}) {
+      const unsigned per_block = packs * kThreads;
+      Try("bytes_" + std::to_string(packs), 3 * kBytes,
+          (fast.rows.units + per_block - 1) / per_block, &fast.rows);
+    }
+    End();
   }
 
   void Reductions() {
@@ -114,15 +147,29 @@ class Variants {
       for (const int64_t columns : {8192, 1024, 64}) {
         Columns(of.name, of.dtype, of.sum, kBytes / of.item / columns, columns);
       }
-      const int64_t count = kBytes / of.item;
-      Begin(std::string("sum of all ") + of.name);
-      for (const uint64_t blocks : {132u, 264u, 512u}) {
-        ReduceTuning tuning;
-        tuning.blocks = blocks;
-        Reduce(std::string("reduce_") + of.name,
-               std::to_string(blocks) + " blocks",
-               Copy({Block(2), of.sum, {1}, {}}),
-               Copy({Block(0), of.dtype, {count}, {}}), 1, tuning);
+      const std::string name = of.name;
+      Begin("sum of all " + name);
+      for (const char* const kernel : kAdjacent) {
+        for (const uint64_t blocks : {528u, 1056u, 2048u}) {
+          ReduceTuning tuning;
+          tuning.adjacent_blocks = blocks;
+          Reduce("adjacent_" + name + kernel,
+                 std::to_string(blocks) + " blocks",
+                 Copy({Block(2), of.sum, {1}, {}}),
+                 Copy({Block(0), of.dtype, {kBytes / of.item}, {}}), 1, tuning);
+        }
+      }
+      End();
+      Begin("sum of rows of 8192 of " + name);
+      const int64_t rows = kBytes / of.item / 8192;
+      for (const char* const kernel : kAdjacent) {
+        for (const uint64_t bytes : {64u, 128u, 256u}) {
+          ReduceTuning tuning;
+          tuning.lane_bytes = bytes;
+          Reduce("adjacent_" + name + kernel, std::to_string(bytes) + " a lane",
+                 Copy({Block(2), of.sum, {rows, 1}, {}}),
+                 Copy({Block(0), of.dtype, {rows, 8192}, {}}), 2, tuning);
+        }
       }
       End();
     }
@@ -140,6 +187,8 @@ class Variants {
   }
 
  private:
+  static constexpr const char* kAdjacent[] = {"_2_8", "_4_4", "_4_6", "_8_4"};
+
   void* Block(int i) const { return reinterpret_cast<void*>(blocks_[i]); }
 
   static FastApply Choose(uint32_t op, const Tensor& out,
@@ -149,6 +198,27 @@ class Variants {
     uint32_t kernel = 0;
     (void)devrt::gpu::PackApply(op, out, inputs, &fast, &args, &kernel);
     return fast;
+  }
+
+  // The copy of a transpose with `columns` columns.
+  FastApply Turned(uint32_t dtype, int64_t item, int64_t columns) {
+    const int64_t rows = kBytes / item / 8192 - columns % 2;
+    bytes_ = static_cast<double>(2 * rows * columns * item);
+    Begin("transpose of " + std::to_string(item) + " bytes, " +
+          std::to_string(rows) + " x " + std::to_string(columns));
+    return Choose(
+        DEVRT_OP_COPY, Copy({Block(2), dtype, {rows, columns}, {}}),
+        {Copy({Block(0), dtype, {rows, columns}, {item, item * rows}})});
+  }
+  void TryTiles(const std::string& name, const FastApply& fast, uint32_t side_x,
+                uint32_t side_y) {
+    auto args = fast.tiles;
+    const uint32_t x = (args.extent_x + side_x - 1) / side_x;
+    const uint32_t y = (args.extent_y + side_y - 1) / side_y;
+    args.tiles_x = devrt::gpu::Divisor::Of(x);
+    args.tiles_y = devrt::gpu::Divisor::Of(y);
+    args.tiles = x * y;
+    Try(name, bytes_, args.tiles, &args);
   }
 
   CUfunction Find(const std::string& name) const {
@@ -238,6 +308,7 @@ class Variants {
   const CUdeviceptr* const blocks_;
   const double copy_;
   CUmodule module_ = nullptr;
+  double bytes_ = 0;  // of the transposes that are tried
   double best_ = 0;
   std::string best_name_;
 };
@@ -249,7 +320,9 @@ void RunVariants(const char* path, CUstream stream, const Timer& timer,
   Variants variants(path, stream, timer, blocks, copy_rate);
   variants.Read();
   variants.Casts();
+  variants.Bytes();
   variants.Tiles();
+  variants.Windows();
   variants.Reductions();
 }
 

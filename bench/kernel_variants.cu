@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernels of backends/gpu in other shapes than the plugin has, for
-// kernels_bench to compare: packs of a thread, tiles, depths.
+// kernels_bench to compare: what a thread loads at once, how many blocks fit a
+// multiprocessor, tiles.
+#include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/columns_kernel.h"
-#include "backends/gpu/reduce_kernel.h"
 #include "backends/gpu/rows_kernel.h"
+#include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
+#include "backends/gpu/turn_kernel.h"
 
 namespace tensor = devrt::tensor;
 using devrt::gpu::Block;
 
-#define KERNEL \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)
+#define KERNEL(blocks) \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, blocks)
 #define BLOCK (Block{blockIdx.x, gridDim.x})
 
-#define CAST(name, from, to, packs)                                      \
-  KERNEL cast_##name##_##packs(                                          \
-      const __grid_constant__ devrt::gpu::RowsArgs a) {                  \
-    devrt::gpu::CastThread<from, to, packs>(a, blockIdx.x, threadIdx.x); \
+#define CAST(name, from, to, packs)                                       \
+  KERNEL(1)                                                               \
+  cast_##name##_##packs(const __grid_constant__ devrt::gpu::RowsArgs a) { \
+    devrt::gpu::CastThread<from, to, packs>(a, blockIdx.x, threadIdx.x);  \
   }
 #define CASTS(name, from, to) \
   CAST(name, from, to, 1)     \
@@ -29,59 +32,85 @@ CASTS(float32_int32, float, int32_t)
 CASTS(uint8_float32, uint8_t, float)
 CASTS(float64_float32, double, float)
 
-#define TILE(name, type, group, side, down)                 \
-  KERNEL tile_##name##_##side##_##down(                     \
-      const __grid_constant__ devrt::gpu::TileArgs a) {     \
-    using Tile = devrt::gpu::Tile<type, group, side, down>; \
-    __shared__ Tile::Shared shared;                         \
-    Tile::Run(a, BLOCK, &shared);                           \
+#define BYTES(packs)                                                        \
+  KERNEL(1) bytes_##packs(const __grid_constant__ devrt::gpu::RowsArgs a) { \
+    devrt::gpu::BytesThread<packs>(a, blockIdx.x, threadIdx.x);             \
   }
-#define TILES(name, type, group)     \
-  TILE(name, type, group, 32, false) \
-  TILE(name, type, group, 32, true)  \
-  TILE(name, type, group, 64, false) \
-  TILE(name, type, group, 64, true)
-TILES(4, uint32_t, 1)
-TILES(8, uint64_t, 1)
-TILE(1, uint8_t, 1, 32, true)
-TILE(1, uint8_t, 1, 64, true)
-TILES(2x2, uint16_t, 2)
-TILE(1x4, uint8_t, 4, 32, false)
-TILE(1x4, uint8_t, 4, 32, true)
+BYTES(1)
+BYTES(2)
+BYTES(4)
+
+#define SHIFT(units, blocks)                                                  \
+  KERNEL(blocks)                                                              \
+  shift_##units##_##blocks(const __grid_constant__ devrt::gpu::ShiftArgs a) { \
+    devrt::gpu::ShiftThread<units>(a, blockIdx.x, threadIdx.x);               \
+  }
+SHIFT(1, 8)
+SHIFT(2, 6)
+SHIFT(4, 4)
+SHIFT(8, 2)
+
+#define TILE(name, type, side)                                           \
+  KERNEL(1)                                                              \
+  tile_##name##_##side(const __grid_constant__ devrt::gpu::TileArgs a) { \
+    using Tile = devrt::gpu::Tile<type, side>;                           \
+    __shared__ Tile::Shared shared;                                      \
+    Tile::Run(a, BLOCK, &shared);                                        \
+  }
+TILE(4, uint32_t, 32)
+TILE(4, uint32_t, 64)
+TILE(8, uint64_t, 32)
+
+#define TURN(name, type, wide, high, blocks)            \
+  KERNEL(blocks)                                        \
+  turn_##name##_##wide##_##high##_##blocks(             \
+      const __grid_constant__ devrt::gpu::TileArgs a) { \
+    using Turn = devrt::gpu::Turn<type, wide, high>;    \
+    __shared__ Turn::Shared shared;                     \
+    Turn::Run(a, BLOCK, &shared);                       \
+  }
+#define TURNS(name, type)     \
+  TURN(name, type, 32, 32, 4) \
+  TURN(name, type, 32, 32, 6) \
+  TURN(name, type, 32, 64, 3) \
+  TURN(name, type, 64, 32, 3)
+TURNS(1, uint8_t)
+TURNS(2, uint16_t)
 
 __device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
 
-KERNEL claim(uint32_t ticket) {
-  if (threadIdx.x == 0) devrt::gpu::ClaimSlot(g_slots, ticket);
+extern "C" __global__ void claim(uint32_t ticket) {
+  devrt::gpu::ClaimSlot(g_slots, ticket);
 }
 
-#define COLUMNS(name, type, deep)                                     \
-  KERNEL columns_##name##_##deep(                                     \
-      const __grid_constant__ devrt::gpu::ReduceArgs a) {             \
-    __shared__ devrt::gpu::ColumnsShared<type> shared;                \
-    devrt::gpu::ColumnsBlock<type, deep>(a, BLOCK, g_slots, &shared); \
+#define COLUMNS(name, type, deep)                                             \
+  KERNEL(1)                                                                   \
+  columns_##name##_##deep(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
+    __shared__ devrt::gpu::ColumnsShared<type> shared;                        \
+    devrt::gpu::ColumnsBlock<type, deep>(a, BLOCK, g_slots, &shared);         \
   }
-COLUMNS(float32, float, 4)
-COLUMNS(float32, float, 8)
-COLUMNS(float16, tensor::Float16, 4)
-COLUMNS(float16, tensor::Float16, 8)
-COLUMNS(int32, int32_t, 4)
-COLUMNS(int32, int32_t, 8)
-COLUMNS(int8, int8_t, 4)
-COLUMNS(int8, int8_t, 8)
-
-#define REDUCE(name, type)                                                 \
-  KERNEL reduce_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
-    __shared__ devrt::gpu::Shared<devrt::gpu::PartialType<type>> s;        \
-    devrt::gpu::ReduceBlock<type>(a, BLOCK, g_slots, &s);                  \
+#define ADJACENT(name, type, loads, blocks)                                \
+  KERNEL(blocks)                                                           \
+  adjacent_##name##_##loads##_##blocks(                                    \
+      const __grid_constant__ devrt::gpu::ReduceArgs a) {                  \
+    __shared__ devrt::gpu::AdjacentShared<type, tensor::Add> shared;       \
+    devrt::gpu::AdjacentBlock<type, tensor::Add, loads>(a, BLOCK, g_slots, \
+                                                        &shared);          \
   }
-REDUCE(float32, float)
-REDUCE(float16, tensor::Float16)
-REDUCE(int32, int32_t)
-REDUCE(int8, int8_t)
+#define REDUCTIONS(name, type) \
+  COLUMNS(name, type, 4)       \
+  COLUMNS(name, type, 8)       \
+  ADJACENT(name, type, 2, 8)   \
+  ADJACENT(name, type, 4, 4)   \
+  ADJACENT(name, type, 4, 6)   \
+  ADJACENT(name, type, 8, 4)
+REDUCTIONS(float32, float)
+REDUCTIONS(float16, tensor::Float16)
+REDUCTIONS(int32, int32_t)
+REDUCTIONS(int8, int8_t)
 
 // What reading alone costs: the sum of all words.
-KERNEL read(const uint4* from, uint64_t words, uint32_t* out) {
+KERNEL(1) read(const uint4* from, uint64_t words, uint32_t* out) {
   uint32_t sum = 0;
   uint64_t at = blockIdx.x * uint64_t{blockDim.x} * 4 + threadIdx.x;
   const uint64_t step = uint64_t{gridDim.x} * blockDim.x * 4;

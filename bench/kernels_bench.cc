@@ -182,7 +182,7 @@ class Bench {
                          Of{"int32", DEVRT_INT32, DEVRT_INT64},
                          Of{"int8", DEVRT_INT8, DEVRT_INT64},
                          Of{"float64", DEVRT_FLOAT64, DEVRT_FLOAT64}}) {
-      for (const int64_t columns : {8192, 1024, 64}) {
+      for (const int64_t columns : {8192, 8191, 1024, 64, 63}) {
         const View in = Matrix(0, of.dtype, columns);
         for (const uint32_t axes : {3u, 2u, 1u}) {
           if (axes == 3 && columns != 8192) continue;
@@ -195,7 +195,9 @@ class Bench {
             const std::string name = std::string(is_max ? "max" : "sum") +
                                      " over " + kNames[axes] + ", " + of.name +
                                      ", " + std::to_string(columns) + " wide";
-            Row(name.c_str(), kBytes, timer_->Median([&] {
+            const auto bytes =
+                static_cast<double>(in.shape[0] * columns * SizeOf(of.dtype));
+            Row(name.c_str(), bytes, timer_->Median([&] {
               plugin_.Reduce(is_max ? DEVRT_REDUCE_MAX : DEVRT_REDUCE_SUM, out,
                              in, axes);
             }));

@@ -21,6 +21,16 @@ inline constexpr bool kIsRaw =
     std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> ||
     std::is_same_v<T, tensor::Complex<double>>;
 
+// Adds or subtracts four bytes each.  The upper bit of each byte is computed
+// apart, so that no byte carries into the next.
+DEVRT_HOST_DEVICE inline uint32_t AddBytes(uint32_t left, uint32_t right,
+                                           bool subtracts) {
+  constexpr uint32_t kUpper = 0x80808080u;
+  const uint32_t upper = (left ^ right) & kUpper;
+  return subtracts ? ((left | kUpper) - (right & ~kUpper)) ^ (upper ^ kUpper)
+                   : ((left & ~kUpper) + (right & ~kUpper)) ^ upper;
+}
+
 // kCount elements of one thread, in registers.
 template <typename T, int kCount>
 struct ThreadApply {

@@ -48,6 +48,24 @@ struct ColumnGroup {
   }
 };
 
+// Adds the bytes of each of four columns.
+template <int kRows, typename T, typename Sum>
+DEVRT_HOST_DEVICE void AddByteColumns(const Pack<T, 4>* rows, Sum* sums) {
+  for (int j = 0; j < 4; ++j) sums[j] = 0;
+  for (int i = 0; i < kRows; ++i) {
+#if defined(__CUDA_ARCH__)
+    Sum four;
+    CopyBytes(&four, rows[i].items, sizeof four);
+    // The product with a word of a single 1 takes out a byte.
+    for (int j = 0; j < 4; ++j) {
+      sums[j] = __dp4a(four, static_cast<Sum>(1 << 8 * j), sums[j]);
+    }
+#else
+    for (int j = 0; j < 4; ++j) sums[j] += rows[i].items[j];
+#endif
+  }
+}
+
 // Folds kRows rows of kPack elements, `step` bytes apart, into all[].
 template <typename T, int kPack, int kRows, typename Folding>
 DEVRT_HOST_DEVICE void FoldRows(const Folding& folding, const char* from,
@@ -56,13 +74,20 @@ DEVRT_HOST_DEVICE void FoldRows(const Folding& folding, const char* from,
   for (int i = 0; i < kRows; ++i) {
     packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(from + step * i);
   }
-  for (int j = 0; j < kPack; ++j) {
-    typename Folding::Few values[kRows];
-    for (int i = 0; i < kRows; ++i) {
-      values[i] = folding.ValueOf(packs[i].items[j]);
+  typename Folding::Few folded[kPack];
+  if constexpr (kSumsBytes<T, typename Folding::Operation> && kPack == 4) {
+    AddByteColumns<kRows>(packs, folded);
+  } else {
+    for (int j = 0; j < kPack; ++j) {
+      typename Folding::Few values[kRows];
+      for (int i = 0; i < kRows; ++i) {
+        values[i] = folding.ValueOf(packs[i].items[j]);
+      }
+      folded[j] = Fold<kRows, typename Folding::Operation>(values);
     }
-    all[j] = FromFold<typename Folding::Many>(
-        Fold<kRows, typename Folding::Operation>(values));
+  }
+  for (int j = 0; j < kPack; ++j) {
+    all[j] = FromFold<typename Folding::Many>(folded[j]);
   }
 }
 

@@ -23,6 +23,15 @@
 #define DEVRT_ON_DEVICE 0
 #endif
 
+// Before a loop: that the device's compiler unrolls it, or does not.
+#if DEVRT_ON_DEVICE
+#define DEVRT_UNROLLED _Pragma("unroll")
+#define DEVRT_NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define DEVRT_UNROLLED
+#define DEVRT_NOT_UNROLLED
+#endif
+
 namespace devrt::gpu {
 
 // The block of threads that runs the code.
@@ -126,21 +135,40 @@ __device__ inline void Trap() {
 #endif
 
 #if DEVRT_ON_DEVICE
-// Returns the value of the thread that is `distance` further in a warp of 32.
-template <typename T>
-__device__ T ShuffleDown(T value, uint32_t distance) {
+// Returns `value` with each of its words replaced by exchange(word).
+template <typename T, typename F>
+__device__ T ExchangeWords(T value, const F& exchange) {
   static_assert(sizeof(T) % sizeof(uint32_t) == 0);
   uint32_t words[sizeof(T) / sizeof(uint32_t)];
   CopyBytes(words, &value, sizeof value);
-  for (uint32_t& word : words) {
-#ifdef __HIP__
-    word = __shfl_down(word, distance, 32);
-#else
-    word = __shfl_down_sync(0xffffffffu, word, distance);
-#endif
-  }
+  for (uint32_t& word : words) word = exchange(word);
   CopyBytes(&value, words, sizeof value);
   return value;
+}
+
+// Returns the value of the thread that is `distance` further in a warp of 32.
+template <typename T>
+__device__ T ShuffleDown(T value, uint32_t distance) {
+  return ExchangeWords(value, [&](uint32_t word) {
+#ifdef __HIP__
+    return __shfl_down(word, distance, 32);
+#else
+    return __shfl_down_sync(0xffffffffu, word, distance);
+#endif
+  });
+}
+
+// Returns the value of the thread whose number in a warp of 32 differs in the
+// bits of `mask`.
+template <typename T>
+__device__ T ShuffleXor(T value, uint32_t mask) {
+  return ExchangeWords(value, [&](uint32_t word) {
+#ifdef __HIP__
+    return __shfl_xor(word, static_cast<int>(mask), 32);
+#else
+    return __shfl_xor_sync(0xffffffffu, word, static_cast<int>(mask));
+#endif
+  });
 }
 #endif
 

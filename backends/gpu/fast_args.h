@@ -115,15 +115,30 @@ struct RowsCursor {
   }
 };
 
-// The arguments of devrt_tile_<bytes>, a copy whose input is adjacent on one
-// axis, x, and whose output is adjacent on another, y.  `group` elements make a
-// word on their axis.
+// The packs of 16 bytes that a thread of devrt_shift copies.
+inline constexpr int kShiftUnits = 4;
+
+// The arguments of devrt_shift, a copy of rows of adjacent bytes.
+struct ShiftArgs {
+  static constexpr uint32_t kMostAxes = 6;
+  uint64_t bytes;   // of a row
+  uint32_t units;   // packs that rows touch at most, below kDivisibleEnd
+  Divisor per_row;  // of them
+  uint32_t axes;    // of rows: at least 1; innermost first
+  Divisor extents[kMostAxes - 1];  // without the last axis
+  int64_t strides[kMostAxes][2];   // of out, then in
+  const void* in;
+  void* out;
+};
+
+// The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose input
+// is adjacent on one axis, x, and whose output is adjacent on another, y.
 struct TileArgs {
   static constexpr uint32_t kMostBatchAxes = 4;
-  uint32_t groups_x, groups_y;  // extents, in groups
-  uint32_t tiles;               // below kDivisibleEnd
-  uint32_t is_bool;             // bytes become 0 or 1
-  Divisor tiles_x, tiles_y;     // of one matrix
+  uint32_t extent_x, extent_y;
+  uint32_t tiles;            // below kDivisibleEnd
+  uint32_t is_bool;          // bytes become 0 or 1
+  Divisor tiles_x, tiles_y;  // of one matrix
   uint32_t batch_axes;
   Divisor batch[kMostBatchAxes];
   int64_t batch_strides[kMostBatchAxes][2];  // of in, then out

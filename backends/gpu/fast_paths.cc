@@ -5,15 +5,20 @@
 #include <algorithm>
 
 #include "backends/gpu/rows_kernel.h"
+#include "backends/gpu/turn_kernel.h"
 #include "backends/tensor/dtype.h"
 #include "backends/tensor/tensor.h"
 
 namespace devrt::gpu {
 
 const TileKernel kTileKernels[kTileKernelCount] = {
-#define DEVRT_KERNEL_TILE(name, type, group, side) \
-  {#name, sizeof(type), group, side},
+#define DEVRT_KERNEL_TILE(name, type, side) \
+  {#name, sizeof(type), side, side, false},
+#define DEVRT_KERNEL_TURN(name, type, x, y)                                 \
+  {#name, sizeof(type), Turn<type, x, y>::kSideX, Turn<type, x, y>::kSideY, \
+   true},
 #include "backends/gpu/kernel_tiles.inc"
+#undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
 };
 
@@ -191,6 +196,46 @@ bool WidenCopy(const Launchable& l, uint32_t* kernel, ApplyWalk* wide) {
   return true;
 }
 
+// Shorter rows are copied by elements.
+constexpr uint64_t kLeastShifted = 64;
+
+// Returns true for a copy of rows of adjacent bytes that are no packs.
+bool ChooseShift(const Launchable& l, FastApply* fast) {
+  const ApplyWalk& walk = l.walk;
+  const uint32_t dtype = l.operands[0].dtype;
+  const auto item = static_cast<int64_t>(DtypeSize(dtype));
+  const auto bytes = static_cast<uint64_t>(walk.extents[0] * item);
+  if (dtype == DEVRT_BOOL || bytes < kLeastShifted ||
+      walk.strides[0][0] != item || walk.strides[0][1] != item ||
+      walk.axes > 1 + ShiftArgs::kMostAxes || IsPacked(l, 16 / item)) {
+    return false;
+  }
+  ShiftArgs* const shift = &fast->shift;
+  *shift = {};
+  shift->bytes = bytes;
+  shift->axes = walk.axes == 1 ? 1 : walk.axes - 1;
+  shift->in = l.operands[1].data;
+  shift->out = l.operands[0].data;
+  // Where rows begin in their first pack: at one place, or anywhere.
+  auto begin = reinterpret_cast<uintptr_t>(shift->out);
+  uint64_t rows = 1, strides = 0;
+  for (uint32_t k = 1; k < walk.axes; ++k) {
+    const auto extent = static_cast<uint64_t>(walk.extents[k]);
+    rows *= extent;
+    strides |= static_cast<uint64_t>(walk.strides[k][0]);
+    if (k + 1 < walk.axes) shift->extents[k - 1] = Divisor::Of(extent);
+    for (int i = 0; i < 2; ++i) shift->strides[k - 1][i] = walk.strides[k][i];
+  }
+  const uint64_t skipped = strides % 16 == 0 ? begin % 16 : 15;
+  const uint64_t per_row = (skipped + bytes + 15) / 16;
+  if (per_row >= kDivisibleEnd || rows >= kDivisibleEnd / per_row) return false;
+  shift->per_row = Divisor::Of(per_row);
+  shift->units = static_cast<uint32_t>(rows * per_row);
+  fast->path = Path::kShift;
+  fast->blocks = BlocksFor(shift->units, kShiftUnits);
+  return true;
+}
+
 bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   fast->kernel = KernelDtype(op, l);
   const int pack = RowsPack(DtypeSize(fast->kernel));
@@ -202,8 +247,13 @@ bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   } else if (!PackRows(l, op, pack, &fast->rows)) {
     return false;
   }
-  fast->path = Path::kRows;
-  fast->blocks = RowsBlocks(fast->rows, fast->kernel);
+  const bool is_bytes =
+      (op == DEVRT_OP_ADD || op == DEVRT_OP_SUB) &&
+      (fast->kernel == DEVRT_INT8 || fast->kernel == DEVRT_UINT8) &&
+      fast->rows.is_packed != 0 && fast->rows.is_same == 0;
+  fast->path = is_bytes ? Path::kBytes : Path::kRows;
+  fast->blocks = is_bytes ? BlocksFor(fast->rows.units, kBytePacks)
+                          : RowsBlocks(fast->rows, fast->kernel);
   return true;
 }
 
@@ -230,32 +280,15 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
-// Returns true if groups of elements can be moved as words.
-bool HasGroups(const Launchable& l, uint32_t turned, uint32_t group) {
-  const auto item = static_cast<int64_t>(DtypeSize(l.operands[0].dtype));
-  const ApplyWalk& walk = l.walk;
-  if (walk.strides[turned][1] != item || walk.strides[0][0] != item ||
-      walk.extents[turned] % group != 0 || walk.extents[0] % group != 0) {
-    return false;
-  }
-  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
-                  reinterpret_cast<uintptr_t>(l.operands[1].data);
-  for (uint32_t k = 0; k < walk.axes; ++k) {
-    if (k != 0) bits |= static_cast<uint64_t>(walk.strides[k][0]);
-    if (k != turned) bits |= static_cast<uint64_t>(walk.strides[k][1]);
-  }
-  return bits % (static_cast<uint64_t>(item) * group) == 0;
-}
-
+// Elements that are adjacent on both axes are moved by words if they are small.
 uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
+  const bool are_adjacent =
+      l.walk.strides[turned][1] == item && l.walk.strides[0][0] == item;
   uint32_t found = 0;
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
     if (kTileKernels[i].item != item) continue;
-    if (kTileKernels[i].group == 1 ||
-        HasGroups(l, turned, kTileKernels[i].group)) {
-      found = i;
-    }
+    if (!kTileKernels[i].is_turn || are_adjacent) found = i;
   }
   return found;
 }
@@ -278,11 +311,12 @@ bool ChooseTiles(const Launchable& l, FastApply* fast) {
   fast->kernel = FindTile(l, turned);
   const TileKernel& kernel = kTileKernels[fast->kernel];
   TileArgs* const args = &fast->tiles;
-  const auto groups = [&](uint32_t axis) {
-    return static_cast<uint64_t>(walk.extents[axis]) / kernel.group;
+  const auto side = [&](uint32_t axis) {
+    return uint64_t{axis == 0 ? kernel.side_y : kernel.side_x};
   };
   const auto tiles = [&](uint32_t axis) {
-    return (groups(axis) + kernel.side - 1) / kernel.side;
+    const auto extent = static_cast<uint64_t>(walk.extents[axis]);
+    return (extent + side(axis) - 1) / side(axis);
   };
   uint64_t all = 1;
   args->batch_axes = 0;
@@ -293,7 +327,9 @@ bool ChooseTiles(const Launchable& l, FastApply* fast) {
     if (extent >= kDivisibleEnd || all * extent >= kDivisibleEnd) return false;
     all *= extent;
     if (!is_batch) {
-      if (groups(k) + kernel.side >= kDivisibleEnd) return false;
+      if (static_cast<uint64_t>(walk.extents[k]) + side(k) >= kDivisibleEnd) {
+        return false;
+      }
       continue;
     }
     args->batch[args->batch_axes] = Divisor::Of(extent);
@@ -301,8 +337,8 @@ bool ChooseTiles(const Launchable& l, FastApply* fast) {
     args->batch_strides[args->batch_axes][1] = walk.strides[k][0];
     ++args->batch_axes;
   }
-  args->groups_x = static_cast<uint32_t>(groups(turned));
-  args->groups_y = static_cast<uint32_t>(groups(0));
+  args->extent_x = static_cast<uint32_t>(walk.extents[turned]);
+  args->extent_y = static_cast<uint32_t>(walk.extents[0]);
   args->tiles = static_cast<uint32_t>(all);
   args->tiles_x = Divisor::Of(tiles(turned));
   args->tiles_y = Divisor::Of(tiles(0));
@@ -323,7 +359,7 @@ void ChooseFast(uint32_t op, const ApplyWalk& walk, const Operand* operands,
     (void)ChooseRows(op, l, fast);
   } else if (operands[0].dtype != operands[1].dtype) {
     (void)ChooseCast(l, fast);
-  } else if (!ChooseTiles(l, fast)) {
+  } else if (!ChooseTiles(l, fast) && !ChooseShift(l, fast)) {
     (void)ChooseRows(op, l, fast);
   }
 }

@@ -13,11 +13,12 @@
 
 namespace devrt::gpu {
 
-// The kernels of kernel_tiles.inc: for elements of `item` bytes, `group` of
-// which are moved as a word, `side` words to a tile.
+// The kernels of kernel_tiles.inc: for elements of `item` bytes, in tiles of
+// that many elements.
 struct TileKernel {
   const char* name;
-  uint32_t item, group, side;
+  uint32_t item, side_x, side_y;
+  bool is_turn;  // devrt_turn_<name>, else devrt_tile_<name>
 };
 extern const TileKernel kTileKernels[kTileKernelCount];
 
@@ -26,13 +27,16 @@ struct FastApply {
     kNone,   // the general kernel
     kRows,   // devrt_rows_<dtype>
     kCast,   // devrt_cast_<dtype>
-    kTiles,  // devrt_tile_<bytes>
+    kTiles,  // devrt_tile_<bytes> and devrt_turn_<bytes>
+    kBytes,  // devrt_bytes
+    kShift,  // devrt_shift
   };
   Path path = Path::kNone;
   uint32_t kernel = 0;  // a dtype, or the index in kernel_tiles.inc
   unsigned blocks = 0;
-  RowsArgs rows;   // for kRows and kCast
-  TileArgs tiles;  // for kTiles
+  RowsArgs rows;    // for kRows, kCast and kBytes
+  TileArgs tiles;   // for kTiles
+  ShiftArgs shift;  // for kShift
 };
 
 // Chooses for `op` on `walk`, which has `count` operands.  Operand 0 is the

@@ -17,6 +17,7 @@ extern const KernelImage kElementwiseImage;
 extern const KernelImage kRowsImage;
 extern const KernelImage kCastImage;
 extern const KernelImage kReduceImage;
+extern const KernelImage kAdjacentImage;
 extern const KernelImage kColumnsImage;
 
 }  // namespace devrt::gpu

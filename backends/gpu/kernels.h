@@ -167,7 +167,8 @@ typename Api::Error Kernels<Api>::LoadProbeImage(Device* device) {
 
 template <class Api>
 typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
-  typename Api::Module elementwise{}, rows{}, cast{}, reduce{}, columns{};
+  typename Api::Module elementwise{}, rows{}, cast{}, reduce{}, columns{},
+      adjacent{};
   Error error = Api::kSuccess;
   const auto open = [&](const KernelImage& image,
                         typename Api::Module* module) {
@@ -178,6 +179,7 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
   open(kCastImage, &cast);
   open(kReduceImage, &reduce);
   open(kColumnsImage, &columns);
+  open(kAdjacentImage, &adjacent);
   const auto load = [&](typename Api::Module module, const std::string& name,
                         typename Api::Function* function) {
     if (error == Api::kSuccess) {
@@ -187,8 +189,11 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
   auto& tensors = device->kernels.tensors;
   load(elementwise, "devrt_fill", &tensors.fill);
   load(elementwise, "devrt_convert", &tensors.convert);
+  load(rows, "devrt_shift", &tensors.shift);
+  load(rows, "devrt_bytes", &tensors.bytes);
   load(reduce, "devrt_reduce_claim", &tensors.reduce.claim);
   load(columns, "devrt_columns_claim", &tensors.columns.claim);
+  load(adjacent, "devrt_adjacent_claim", &tensors.adjacent.claim);
   for (size_t i = 0; i < kKernelDtypeCount; ++i) {
     const std::string dtype = tensor::DtypeName(kKernelDtypes[i]);
     load(elementwise, "devrt_apply_" + dtype, &tensors.apply[i]);
@@ -198,10 +203,19 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
     }
     load(reduce, "devrt_reduce_" + dtype, &tensors.reduce.run[i]);
     load(columns, "devrt_columns_" + dtype, &tensors.columns.run[i]);
+    for (size_t op = 0; op < kFoldCount; ++op) {
+      if (!HasFold(op, i)) continue;
+      const std::string name = std::string(kFoldNames[op]) + "_" + dtype;
+      load(adjacent, "devrt_adjacent_" + name, &tensors.adjacent.run[op][i]);
+      load(adjacent, "devrt_short_" + name, &tensors.adjacent.run_short[op][i]);
+    }
   }
   for (size_t i = 0; i < kTileKernelCount; ++i) {
-    load(rows, std::string("devrt_tile_") + kTileKernels[i].name,
-         &tensors.tiles[i]);
+    const TileKernel& tile = kTileKernels[i];
+    load(
+        rows,
+        (tile.is_turn ? "devrt_turn_" : "devrt_tile_") + std::string(tile.name),
+        &tensors.tiles[i]);
   }
   return error == Api::kSuccess ? TryTensorKernels(device) : error;
 }
@@ -218,19 +232,27 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
       error = api_.Launch(function, 1, threads, stream, arguments);
     };
     const auto run_each = [&](const auto& functions, void* nothing) {
-      for (const auto function : functions) run(function, kThreads, nothing);
+      for (const auto function : functions) {
+        if (function != nullptr) run(function, kThreads, nothing);
+      }
     };
     FillArgs fill = {};
     ApplyArgs apply = {};
     RowsArgs rows = {};
     rows.axes = 1;
     TileArgs tiles = {};
+    ShiftArgs shift = {};
     ReduceArgs reduce = {};
     reduce.lanes = 1;
+    reduce.parts = 1;
+    reduce.kept.axes = 1;
+    reduce.reduced.axes = 1;
     uint32_t ticket = 0;
     const auto& kernels = device->kernels.tensors;
     run(kernels.fill, kThreads, &fill);
     run(kernels.convert, kThreads, &apply);
+    run(kernels.shift, kThreads, &shift);
+    run(kernels.bytes, kThreads, &rows);
     run_each(kernels.apply, &apply);
     run_each(kernels.rows, &rows);
     run_each(kernels.cast, &rows);
@@ -238,6 +260,11 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
     for (const auto* const family : {&kernels.reduce, &kernels.columns}) {
       run(family->claim, 1, &ticket);
       run_each(family->run, &reduce);
+    }
+    run(kernels.adjacent.claim, 1, &ticket);
+    for (size_t op = 0; op < kFoldCount; ++op) {
+      run_each(kernels.adjacent.run[op], &reduce);
+      run_each(kernels.adjacent.run_short[op], &reduce);
     }
     return error;
   });

@@ -11,6 +11,7 @@ const KernelImage kElementwiseImage = {};
 const KernelImage kRowsImage = {};
 const KernelImage kCastImage = {};
 const KernelImage kReduceImage = {};
+const KernelImage kAdjacentImage = {};
 const KernelImage kColumnsImage = {};
 
 }  // namespace devrt::gpu

@@ -35,15 +35,22 @@ struct LoadedKernels {
   } probe;
   std::atomic<bool> has_probe{false};
   struct Tensors {
-    Function fill{}, convert{};
+    Function fill{}, convert{}, shift{}, bytes{};
     Function apply[kKernelDtypeCount] = {};
     Function rows[kKernelDtypeCount] = {};
     Function cast[kCastDtypeCount] = {};
     Function tiles[kTileKernelCount] = {};
+    // Of each family of reductions, the kernels of each dtype.
     struct Reductions {
       Function claim{};
       Function run[kKernelDtypeCount] = {};
     } reduce, columns;
+    // These have a kernel for each operation.
+    struct Adjacent {
+      Function claim{};
+      Function run[kFoldCount][kKernelDtypeCount] = {};
+      Function run_short[kFoldCount][kKernelDtypeCount] = {};
+    } adjacent;
   } tensors;
   std::atomic<bool> has_tensors{false};
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/gpu/elementwise_kernel.h"
+#include "backends/gpu/fast_args.h"
 #include "backends/gpu/make_walk.h"
 #include "backends/gpu/pack.h"
 
@@ -30,35 +31,71 @@ uint64_t PowerUpTo(uint64_t value) {
   return power;
 }
 
-bool IsPacked(const ReduceArgs& args) {
-  const int64_t item = tensor::DtypeSize(args.in.dtype);
-  if (args.lanes_adjacent == 0 || args.reduced.axes != 1 ||
-      args.reduced.strides[0][0] != item) {
+// Returns the least power of two from `value` on, or kThreads.
+uint64_t PowerFrom(uint64_t value) {
+  uint64_t power = 1;
+  while (power < std::min<uint64_t>(value, kThreads)) power *= 2;
+  return power;
+}
+
+// ---- Adjacent elements
+
+// Fewer bytes than these are gathered.
+constexpr uint64_t kLeastAdjacent = 32;
+// The bytes that a lane loads at once, and results that have a pack for each
+// lane of a warp.
+constexpr uint64_t kBytesAtOnce = 64;
+constexpr uint64_t kMostShort = 512;
+
+void ChooseAdjacentParts(const ReduceTuning& tuning, ReduceArgs* args) {
+  const uint64_t all = args->reduced.elements;
+  const uint64_t results = args->kept.elements;
+  if (results > Slot::kMostGroups) return;
+  // What all lanes load at once.
+  const uint64_t least =
+      kThreads * kBytesAtOnce /
+      static_cast<uint64_t>(tensor::DtypeSize(args->in.dtype));
+  const uint64_t parts = std::min(
+      {tuning.adjacent_blocks / results, Slot::kMost / results, all / least});
+  if (parts < 2) return;
+  args->lanes = kThreads;
+  const uint64_t share = (all + parts - 1) / parts;
+  args->part_elements = (share + least - 1) / least * least;
+  args->parts = static_cast<uint32_t>((all + args->part_elements - 1) /
+                                      args->part_elements);
+}
+
+// Returns true if a kernel for adjacent elements takes the reduction.
+bool ChooseAdjacent(const ReduceTuning& tuning, ReduceArgs* args) {
+  const auto item = static_cast<uint64_t>(tensor::DtypeSize(args->in.dtype));
+  const uint64_t bytes = args->reduced.elements * item;
+  if (args->reduced.axes != 1 || args->in.is_aligned == 0 ||
+      args->reduced.strides[0][0] != static_cast<int64_t>(item) ||
+      bytes < kLeastAdjacent || args->kept.elements >= kDivisibleEnd) {
     return false;
   }
-  uint64_t bits = reinterpret_cast<uintptr_t>(args.in.data);
-  for (uint32_t k = 0; k < args.kept.axes; ++k) {
-    bits |= static_cast<uint64_t>(args.kept.strides[k][0]);
+  args->lanes_adjacent = 1;
+  args->parts = 1;
+  args->part_elements = args->reduced.elements;
+  if (bytes <= kMostShort) {
+    args->kind = ReduceKind::kShort;
+    args->lanes = static_cast<uint32_t>(PowerFrom(bytes / 16));
+    return true;
   }
-  return bits % 16 == 0;
+  args->kind = ReduceKind::kAdjacent;
+  args->lanes = static_cast<uint32_t>(
+      PowerUpTo(std::max<uint64_t>(bytes / tuning.lane_bytes, 1)));
+  ChooseAdjacentParts(tuning, args);
+  return true;
 }
 
-// Lanes that read packs take several times what a thread loads at once, or less
-// if there would be too few threads.  If possible they are in one warp.
-constexpr uint64_t kBytesAtOnce = 64;
-constexpr uint64_t kManyThreads = 1 << 18;
-constexpr uint64_t kFewLanes = 4;
-constexpr uint64_t kWarp = 32;
-
-uint32_t PackedLanes(const ReduceArgs& args) {
-  const uint64_t bytes =
-      args.reduced.elements * tensor::DtypeSize(args.in.dtype);
-  const uint64_t most = PowerUpTo(std::max<uint64_t>(bytes / kBytesAtOnce, 1));
-  uint64_t lanes = PowerUpTo(std::max<uint64_t>(bytes / kBytesAtOnce / 4, 1));
-  lanes = std::max(std::min(lanes, kWarp), std::min(most, kFewLanes));
-  while (lanes < most && lanes * args.kept.elements < kManyThreads) lanes *= 2;
-  return static_cast<uint32_t>(lanes);
+uint64_t AdjacentBlocks(const ReduceTuning& tuning, const ReduceArgs& args) {
+  const uint64_t rows = args.kind == ReduceKind::kShort ? tuning.short_rows : 1;
+  const uint64_t per_block = kThreads / args.lanes * rows;
+  return (args.kept.elements + per_block - 1) / per_block * args.parts;
 }
+
+// ---- Elements anywhere
 
 // Neighbouring threads read neighbouring memory: elements of one result, or of
 // several.
@@ -116,12 +153,6 @@ uint64_t PartialSize(uint32_t dtype) {
   const bool is_float = dtype == DEVRT_FLOAT16 || dtype == DEVRT_BFLOAT16 ||
                         dtype == DEVRT_FLOAT32;
   return is_float ? 4 : 8;
-}
-
-uint64_t PowerFrom(uint64_t value) {
-  uint64_t power = 1;
-  while (power < std::min<uint64_t>(value, kThreads)) power *= 2;
-  return power;
 }
 
 uint64_t ColumnsPackOf(const ReduceArgs& args, uint64_t columns) {
@@ -200,13 +231,15 @@ unsigned PackReduce(uint32_t op, const Tensor& out, const Tensor& in,
   const Tensor* const both[] = {&in, &out};
   MakeWalk(both, 2, tensor::OrderAxes(in, ~axes), &args->kept);
   MakeWalk(both, 1, tensor::OrderAxes(in, axes), &args->reduced);
+  if (ChooseAdjacent(tuning, args)) {
+    return static_cast<unsigned>(AdjacentBlocks(tuning, *args));
+  }
   if (ChooseColumns(tuning, args)) {
+    args->kind = ReduceKind::kColumns;
     return static_cast<unsigned>(std::min(args->groups, kMostBlocks) *
                                  args->parts);
   }
   ChooseLanes(args);
-  args->is_packed = IsPacked(*args) ? 1 : 0;
-  if (args->is_packed != 0) args->lanes = PackedLanes(*args);
   ChooseParts(tuning, args);
   const uint64_t per_block = kThreads / args->lanes;
   const uint64_t blocks = (args->kept.elements + per_block - 1) / per_block;

@@ -40,6 +40,12 @@ class Reductions {
   }
 
  private:
+  using Tensors = typename LoadedKernels<Api>::Tensors;
+  struct Chosen {
+    typename Api::Function claim, run;
+  };
+
+  static Chosen Choose(const Tensors& tensors, const ReduceArgs& args);
   devrt_status ReduceSupports(uint32_t op, uint32_t in_dtype,
                               uint32_t out_dtype, uint32_t* yes);
   devrt_status Reduce(devrt_stream stream, uint32_t op,
@@ -82,19 +88,33 @@ devrt_status Reductions<Api>::Reduce(devrt_stream handle, uint32_t op,
   }
   ReduceArgs args;
   const unsigned blocks = PackReduce(op, to, from, axes, &args);
-  const auto& kernels =
-      args.columns_pack != 0 ? tensors.columns : tensors.reduce;
+  const Chosen chosen = Choose(stream->device->kernels.tensors, args);
   if (args.parts > 1) {
     while (args.ticket == 0) args.ticket = ++last_ticket_;
     void* arguments[] = {&args.ticket};
     if (devrt_status failed =
-            kernels_.Launch(stream, kernels.claim, 1, 1, arguments)) {
+            kernels_.Launch(stream, chosen.claim, 1, 1, arguments)) {
       return failed;
     }
   }
   void* arguments[] = {&args};
-  return kernels_.Launch(stream, kernels.run[KernelIndex(from.dtype)], blocks,
-                         kThreads, arguments);
+  return kernels_.Launch(stream, chosen.run, blocks, kThreads, arguments);
+}
+
+template <class Api>
+auto Reductions<Api>::Choose(const Tensors& tensors, const ReduceArgs& args)
+    -> Chosen {
+  const size_t dtype = KernelIndex(args.in.dtype), fold = FoldIndex(args.op);
+  switch (args.kind) {
+    case ReduceKind::kAdjacent:
+      return {tensors.adjacent.claim, tensors.adjacent.run[fold][dtype]};
+    case ReduceKind::kShort:
+      return {{}, tensors.adjacent.run_short[fold][dtype]};
+    case ReduceKind::kColumns:
+      return {tensors.columns.claim, tensors.columns.run[dtype]};
+    default:
+      return {tensors.reduce.claim, tensors.reduce.run[dtype]};
+  }
 }
 
 }  // namespace devrt::gpu

@@ -60,93 +60,48 @@ DEVRT_HOST_DEVICE typename Folding::Many FoldGathered(const ReduceArgs& args,
       Fold<kGathered, typename Folding::Operation>(values));
 }
 
-template <typename T, typename Folding>
-DEVRT_HOST_DEVICE PartialType<T> ReduceGathered(const ReduceArgs& args,
-                                                const Folding& folding,
-                                                const char* base, uint32_t lane,
-                                                uint64_t begin, uint64_t end) {
-  using Many = typename Folding::Many;
-  using Operation = typename Folding::Operation;
-  PackLevels<Many, 1> total(folding.NothingOfMany());
-  const uint64_t step = uint64_t{args.lanes} * kGathered;
-  for (uint64_t at = begin; at + lane < end;) {
-    Many some = folding.NothingOfMany();
-    for (int i = 0; i < 4 && at + lane < end; ++i, at += step) {
-      some = Operation::Apply(
-          some, FoldGathered<T>(args, folding, base, at + lane, end));
+// How a lane reads elements that lie anywhere.
+struct GatheredLane {
+  // Reduces the lane's elements of the result at `base` from `begin` to `end`.
+  template <typename T, typename Folding>
+  DEVRT_HOST_DEVICE static PartialType<T> Reduce(const ReduceArgs& args,
+                                                 const Folding& folding,
+                                                 const char* base,
+                                                 uint32_t lane, uint64_t begin,
+                                                 uint64_t end) {
+    using Many = typename Folding::Many;
+    using Operation = typename Folding::Operation;
+    PackLevels<Many, 1> total(folding.NothingOfMany());
+    const uint64_t step = uint64_t{args.lanes} * kGathered;
+    for (uint64_t at = begin; at + lane < end;) {
+      Many some = folding.NothingOfMany();
+      for (int i = 0; i < 4 && at + lane < end; ++i, at += step) {
+        some = Operation::Apply(
+            some, FoldGathered<T>(args, folding, base, at + lane, end));
+      }
+      total.template Push<Operation>(&some);
     }
-    total.template Push<Operation>(&some);
+    return folding.Result(*total.template Finish<Operation>());
   }
-  return folding.Result(*total.template Finish<Operation>());
-}
-
-// The number of packs of 16 adjacent bytes that a thread loads at once.
-inline constexpr int kPacksAtOnce = 4;
-
-// Reduces `count` adjacent elements from `base` on.
-template <typename T, typename Folding>
-DEVRT_HOST_DEVICE PartialType<T> ReducePacked(const ReduceArgs& args,
-                                              const Folding& folding,
-                                              const char* base, uint32_t lane,
-                                              uint64_t count) {
-  using Few = typename Folding::Few;
-  using Many = typename Folding::Many;
-  using Operation = typename Folding::Operation;
-  constexpr int kItems = 16 / sizeof(T);
-  using Packed = Pack<T, kItems>;
-  PackLevels<Many, 1> total(folding.NothingOfMany());
-  const auto push = [&](Few few) {
-    const Many many = FromFold<Many>(few);
-    total.template Push<Operation>(&many);
-  };
-  const uint64_t packs = count / kItems;
-  const uint64_t step = uint64_t{args.lanes} * 16;
-  uint64_t at = uint64_t{lane} * 16;  // in bytes
-  for (; at + step * (kPacksAtOnce - 1) < packs * 16;
-       at += step * kPacksAtOnce) {
-    Packed some[kPacksAtOnce];
-    for (int i = 0; i < kPacksAtOnce; ++i) {
-      some[i] = *reinterpret_cast<const Packed*>(
-          base + at + step * static_cast<uint32_t>(i));
-    }
-    Few folded[kPacksAtOnce];
-    for (int i = 0; i < kPacksAtOnce; ++i) {
-      folded[i] = FoldPack(folding, some[i]);
-    }
-    push(Fold<kPacksAtOnce, Operation>(folded));
-  }
-  for (; at < packs * 16; at += step) {
-    const Packed one = *reinterpret_cast<const Packed*>(base + at);
-    push(FoldPack(folding, one));
-  }
-  for (at = packs * kItems + lane; at < count; at += args.lanes) {
-    push(folding.ValueOf(*reinterpret_cast<const T*>(base + at * sizeof(T))));
-  }
-  return folding.Result(*total.template Finish<Operation>());
-}
+};
 
 // Reduces the lane's elements of `result` from `begin` to `end`.
-template <typename T>
+template <typename T, typename Lane>
 DEVRT_HOST_DEVICE PartialType<T> ReduceLane(const ReduceArgs& args,
                                             uint64_t result, uint32_t lane,
                                             uint64_t begin, uint64_t end) {
   const char* const base =
       static_cast<const char*>(args.in.data) + args.kept.OffsetOf(result, 0);
   return WithFolding<T>(args.op, [&](const auto& folding) {
-    if (args.is_packed != 0) {
-      return ReducePacked<T>(args, folding, base + begin * sizeof(T), lane,
-                             end - begin);
-    }
-    return ReduceGathered<T>(args, folding, base, lane, begin, end);
+    return Lane::template Reduce<T>(args, folding, base, lane, begin, end);
   });
 }
 
 template <typename T>
-DEVRT_HOST_DEVICE void StoreResult(const ReduceArgs& args, uint64_t result,
-                                   PartialType<T> value) {
+DEVRT_HOST_DEVICE void StoreResultAt(const ReduceArgs& args, int64_t offset,
+                                     PartialType<T> value) {
   using P = PartialType<T>;
-  char* const to =
-      static_cast<char*>(args.out.data) + args.kept.OffsetOf(result, 1);
+  char* const to = static_cast<char*>(args.out.data) + offset;
   const bool is_aligned = args.out.is_aligned != 0;
   if (args.out.dtype == DEVRT_BOOL) {
     const bool truth = tensor::Cast<bool, P>::Convert(value);
@@ -158,6 +113,12 @@ DEVRT_HOST_DEVICE void StoreResult(const ReduceArgs& args, uint64_t result,
     StoreElement<T>(to, tensor::Narrow<T>(tensor::Cast<C, P>::Convert(value)),
                     is_aligned);
   }
+}
+
+template <typename T>
+DEVRT_HOST_DEVICE void StoreResult(const ReduceArgs& args, uint64_t result,
+                                   PartialType<T> value) {
+  StoreResultAt<T>(args, args.kept.OffsetOf(result, 1), value);
 }
 
 // ---- One block --------------------------------------------------------------
@@ -225,7 +186,7 @@ DEVRT_HOST_DEVICE void CombineLanes(uint32_t op, const Lanes& lanes,
 
 // Reduces the part with that number of a group's results into `parts`, from
 // result `first` on.  If `parts` is null, writes the results to memory.
-template <typename T>
+template <typename T, typename Lane>
 DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
                                   uint64_t group, uint32_t part,
                                   PartialType<T>* parts, uint64_t first,
@@ -251,7 +212,8 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
     const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
     auto value = Neutral<PartialType<T>>(args.op);
     if (result < args.kept.elements) {
-      value = ReduceLane<T>(args, result, lanes.LaneOf(thread), begin, end);
+      value =
+          ReduceLane<T, Lane>(args, result, lanes.LaneOf(thread), begin, end);
     }
     return store(thread, CombineWarp(args.op, lanes.count / 2, value));
   }
@@ -260,7 +222,7 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
     const uint64_t result = group * lanes.Results() + lanes.ResultOf(thread);
     if (result >= args.kept.elements) return;
     shared->lanes[thread] =
-        ReduceLane<T>(args, result, lanes.LaneOf(thread), begin, end);
+        ReduceLane<T, Lane>(args, result, lanes.LaneOf(thread), begin, end);
   });
   CombineLanes(args.op, lanes, block, shared->lanes);
   block.Together(
@@ -332,7 +294,7 @@ DEVRT_HOST_DEVICE bool IsLast(const Block& block, Slot* slot,
 }
 
 // devrt_reduce_<dtype>
-template <typename T>
+template <typename T, typename Lane = GatheredLane>
 DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
                                    Slot* slots,
                                    Shared<PartialType<T>>* shared) {
@@ -365,7 +327,7 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
     const uint64_t rest = args.kept.elements - first;
     const uint64_t count = slot != nullptr || rest < results ? rest : results;
     for (uint32_t part = begin; part < end; ++part) {
-      ReducePart<T>(args, block, group, part, parts, first, shared);
+      ReducePart<T, Lane>(args, block, group, part, parts, first, shared);
     }
     if (parts == nullptr) continue;
     if (slot != nullptr && !IsLast(block, slot, shared)) return;

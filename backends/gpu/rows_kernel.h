@@ -196,6 +196,34 @@ DEVRT_HOST_DEVICE void RowsBlock(const RowsArgs& args, const Block& block) {
       [&](uint32_t thread) { RowsThread<T>(args, block.index, thread); });
 }
 
+// ---- devrt_bytes ------------------------------------------------------------
+
+// The number of packs of 16 bytes that a thread takes.
+inline constexpr int kBytePacks = 2;
+
+// Adds or subtracts bytes in packs of which none repeats one element.
+template <int kPacks = kBytePacks>
+DEVRT_HOST_DEVICE void BytesThread(const RowsArgs& args, uint32_t tile,
+                                   uint32_t thread) {
+  const uint32_t first = tile * kThreads * kPacks + thread;
+  Pack<uint32_t, 4> a[kPacks], b[kPacks];
+  for (int i = 0; i < kPacks; ++i) {
+    const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
+    if (unit >= args.units) break;
+    a[i] = LoadPack<uint32_t, 4>(args, 1, unit);
+    b[i] = LoadPack<uint32_t, 4>(args, 2, unit);
+  }
+  for (int i = 0; i < kPacks; ++i) {
+    const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
+    if (unit >= args.units) return;
+    for (int j = 0; j < 4; ++j) {
+      a[i].items[j] =
+          AddBytes(a[i].items[j], b[i].items[j], args.op == DEVRT_OP_SUB);
+    }
+    StorePack(args, unit, a[i]);
+  }
+}
+
 // ---- devrt_cast_<dtype> -----------------------------------------------------
 
 // For a cast between elements of those sizes: the pack, and the number of packs

@@ -28,6 +28,19 @@ inline constexpr size_t kKernelDtypeCount =
     sizeof kKernelDtypes / sizeof kKernelDtypes[0];
 // The first of them have a cast kernel too: all but the complex numbers.
 inline constexpr size_t kCastDtypeCount = kKernelDtypeCount - 2;
+// The operations of which the kernels for adjacent elements know one each, by
+// the names in the kernels' names.  Complex numbers have no least or greatest.
+inline constexpr const char* kFoldNames[] = {"sum", "prod", "min", "max",
+                                             "truth"};
+inline constexpr size_t kFoldCount = sizeof kFoldNames / sizeof kFoldNames[0];
+constexpr size_t FoldIndex(uint32_t op) {
+  return op < kFoldCount ? op : kFoldCount - 1;
+}
+// Of an operation and a dtype, by their indices.
+constexpr bool HasFold(size_t fold, size_t dtype) {
+  return dtype < kCastDtypeCount ||
+         (fold != DEVRT_REDUCE_MIN && fold != DEVRT_REDUCE_MAX);
+}
 // The number of kernels in kernel_tiles.inc.
 inline constexpr size_t kTileKernelCount = 7;
 
@@ -103,19 +116,30 @@ constexpr int ColumnsPack(size_t item) {
 // The bytes of the parts of a group of results.
 inline constexpr uint32_t kColumnsPartBytes = 1 << 15;
 
-// The arguments of devrt_reduce_<dtype> and devrt_columns_<dtype>.  `lanes`
-// threads work on one result, and `parts` blocks.
+// The kernels of devrt.reduce/0.
+enum class ReduceKind : uint32_t {
+  kGathered,  // devrt_reduce_<dtype>: elements anywhere
+  kColumns,   // devrt_columns_<dtype>: adjacent results
+  kAdjacent,  // devrt_adjacent_<operation>_<dtype>: adjacent elements
+  kShort,     // devrt_short_<operation>_<dtype>: a few of them
+};
+
+// The number of results that a thread of a short kernel takes.
+inline constexpr uint32_t kShortRows = 4;
+
+// The arguments of these kernels.  `lanes` threads work on one result, and
+// `parts` blocks.
 struct ReduceArgs {
+  ReduceKind kind;
   uint32_t op;
   uint32_t lanes;           // a power of two, at most kThreads
   uint32_t lanes_adjacent;  // neighbouring threads share a result
-  uint32_t is_packed;       // as in ApplyArgs, for the elements of one result
   uint64_t part_elements;   // of one result, for one block
   uint32_t parts;
   uint32_t ticket;  // if parts > 1: of the claim kernel before; not 0
   // For a columns kernel, which reduces one axis: the adjacent results of a
-  // thread (1 or ColumnsPack; 0 for a reduce kernel), and the groups of results
-  // on the innermost axis and in total.
+  // thread (1 or ColumnsPack), and the groups of results on the innermost axis
+  // and in total.
   uint32_t columns_pack;
   uint64_t column_groups;
   uint64_t groups;
@@ -131,12 +155,12 @@ struct Slot {
   static constexpr uint32_t kMost = 4096;        // of all results together
   static constexpr uint32_t kMostOfGroup = 512;  // of the results of one block
   static constexpr uint32_t kBytes = 16;
-  // groups in parts, in a columns kernel
+  // Groups of columns in parts, or results of adjacent elements.
   static constexpr uint32_t kMostGroups = 512;
   uint32_t owner;  // a ticket, or 0
-  uint32_t done;   // blocks
+  uint32_t done;   // blocks, or results of adjacent elements
   uint64_t unused;
-  uint32_t group_done[kMostGroups];  // blocks, of columns
+  uint32_t group_done[kMostGroups];  // blocks
   uint8_t partials[kMost * kBytes];
 };
 inline constexpr uint32_t kSlots = 32;

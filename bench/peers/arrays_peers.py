@@ -14,6 +14,10 @@ import sys
 import time
 
 COLUMNS = 8192
+# The rows by dtype and shape: dtypes with the bytes of an element, and columns.
+SHAPE_DTYPES = [("float32", 4), ("float16", 2), ("int32", 4), ("int8", 1),
+                ("float64", 8)]
+SHAPE_COLUMNS = [8192, 8191, 1024, 64, 63]
 IN_A_ROW = 8       # calls between two events
 HOST_IN_A_ROW = 200  # calls that a queue takes without a wait
 
@@ -38,6 +42,9 @@ class Torch:
     def zeros(self, shape, dtype=None, device=0):
         return self.torch.zeros(shape, dtype=dtype or self.float,
                                 device=f"cuda:{device}")
+
+    def dtype(self, name):
+        return getattr(self.torch, name)
 
     def add_into(self, out, a, b):
         self.torch.add(a, b, out=out)
@@ -90,6 +97,9 @@ class CuPy:
             x = self.cupy.zeros(shape, dtype=dtype or self.float)
             self.cupy.cuda.Device(device).synchronize()
         return x
+
+    def dtype(self, name):
+        return getattr(self.cupy, name)
 
     def add_into(self, out, a, b):
         self.cupy.add(a, b, out=out)
@@ -146,6 +156,37 @@ def bandwidth_rows(xp, size):
     yield "SumOverRows", size, lambda: xp.sum(a, 0)
     yield "SumOverColumns", size, lambda: xp.sum(a, 1)
     yield "Fill", size, lambda: xp.fill(out)
+
+
+def shape_rows(xp, size):
+    """The rows of arrays_shapes_bench, of arrays of `size` bytes."""
+    for name, item in SHAPE_DTYPES:
+        dtype = xp.dtype(name)
+
+        def matrix(columns, odd=0, more=0):
+            return xp.zeros((size // item // columns | odd, columns + more), dtype)
+
+        x = matrix(8192)
+        yield f"Sum_{name}_all", size, lambda: xp.sum(x, None)
+        for columns in SHAPE_COLUMNS:
+            x = matrix(columns)
+            total = size // item // columns * columns * item
+            yield f"Sum_{name}_rows_{columns}", total, lambda: xp.sum(x, 0)
+            yield f"Sum_{name}_columns_{columns}", total, lambda: xp.sum(x, 1)
+        a, b, out = (xp.zeros((size // item,), dtype) for _ in range(3))
+        yield f"Add_{name}", 3 * size, lambda: xp.add_into(out, a, b)
+        del a, b
+        for columns in (8192, 8191):
+            odd = columns & 1
+            out = matrix(columns, odd)
+            total = 2 * item * columns * (size // item // columns | odd)
+            turned = xp.zeros((columns, size // item // columns | odd), dtype)
+            yield (f"Transpose_{name}_{columns}", total,
+                   lambda: xp.copy(out, turned.T))
+            out, whole = matrix(columns), matrix(columns, more=64)
+            yield (f"Window_{name}_{columns}",
+                   2 * item * columns * (size // item // columns),
+                   lambda: xp.copy(out, whole[:, 1:1 + columns]))
 
 
 def host_rows(xp):
@@ -224,8 +265,9 @@ def measure(library, size, times):
         return wall_time(xp, lambda: xp.copy(to, source), times)
 
     result = {"version": xp.version, "rows": rows, "errors": errors}
-    for name, nbytes, call in bandwidth_rows(xp, size):
-        attempt(name, lambda: nbytes / device_time(xp, call, times, ahead))
+    for rows in (bandwidth_rows, shape_rows):
+        for name, nbytes, call in rows(xp, size):
+            attempt(name, lambda: nbytes / device_time(xp, call, times, ahead))
     for name, call in host_rows(xp):
         attempt(name, lambda: host_time(xp, call, 5 * times))
     if xp.count > 1:

@@ -36,6 +36,21 @@ BANDWIDTHS = [
     ("sum over columns", "SumOverColumns", 80),
     ("fill", "Fill", None),
 ]
+# By dtype and shape: sums have CuPy's rate for a bar, the others a percentage.
+SHAPE_DTYPES = ["float32", "float16", "int32", "int8", "float64"]
+SHAPES = [
+    *[(f"sum of {dtype}, {text}", f"Sum_{dtype}_{name}", "CuPy")
+      for dtype in SHAPE_DTYPES
+      for text, name in [("all", "all")] + [
+          (f"over {axis}, {columns} columns", f"{axis}_{columns}")
+          for columns in (8192, 8191, 1024, 64, 63)
+          for axis in ("rows", "columns")]],
+    *[(f"add of {dtype}", f"Add_{dtype}", 90) for dtype in SHAPE_DTYPES],
+    *[(f"copy of a {what}, {dtype}, {columns} columns",
+       f"{what.capitalize()}_{dtype}_{columns}", 90)
+      for what in ("transpose", "window") for dtype in SHAPE_DTYPES
+      for columns in (8192, 8191)],
+]
 PEER_COPIES = [
     ("peer copy by the driver", RAW_PEER, None),
     ("peer copy of arrays, 1 GiB", "PeerCopy", 99),
@@ -170,12 +185,13 @@ class Figures:
         devices.
         """
         wanted = [name for _, name, _ in
-                  BANDWIDTHS + TIMES + (PEER_COPIES if peer else [])]
+                  BANDWIDTHS + SHAPES + TIMES + (PEER_COPIES if peer else [])]
         return [name for name in wanted
                 if name not in self.rows and (raw or "Raw" not in name)]
 
     def bench_rows(self):
-        made = [self.bandwidth(*row) for row in BANDWIDTHS + PEER_COPIES]
+        made = [self.bandwidth(*row)
+                for row in BANDWIDTHS + PEER_COPIES + SHAPES]
         made += [self.host(*row) for row in TIMES]
         made.append(self.ring_row())
         found = [bench_row(*row) for row in made if row[3] is not None]
@@ -195,9 +211,13 @@ class Figures:
         peers = self.peers(name, 1e-9)
         if name != raw and most:
             peers["driver's copy"] = most * 1e-9
+        if least == "CuPy":
+            bar, least, most = "CuPy's", 100, self.peer("cupy", name, 1)
+        else:
+            bar = f"{least} % of the driver's copy"
         met = ours >= least / 100 * most if least and ours and most else None
         return ("Arrays, bandwidth", text, "GB/s", ours and ours * 1e-9, peers,
-                {f"{least} % of the driver's copy": met})
+                {bar: met})
 
     def host(self, text, name, most):
         ours, empty = self.time(name), self.time(EMPTY)

@@ -208,6 +208,7 @@ TEST_F(FastApplyTest, OperationsAreThoseOfTheGeneralKernel) {
   EXPECT_GT((seen_[{Path::kRows, true}]), 25);
   EXPECT_GT((seen_[{Path::kRows, false}]), 25);
   EXPECT_GT((seen_[{Path::kTiles, false}]), 10);
+  EXPECT_GT((seen_[{Path::kShift, false}]), 10);
   EXPECT_GT((seen_[{Path::kNone, false}]), 10);
 }
 
@@ -221,10 +222,11 @@ TEST(BytesTest, SumsAndDifferencesOfEveryPair) {
   const Shape shape = {1 << 16};
   for (const uint32_t dtype : {DEVRT_INT8, DEVRT_UINT8}) {
     for (const bool subtracts : {false, true}) {
-      RunChosen(
+      const FastApply fast = RunChosen(
           subtracts ? DEVRT_OP_SUB : DEVRT_OP_ADD,
           TensorOf(out.data(), dtype, shape),
           {TensorOf(a.data(), dtype, shape), TensorOf(b.data(), dtype, shape)});
+      EXPECT_EQ(fast.path, Path::kBytes);
       for (size_t i = 0; i < a.size(); ++i) {
         const int want = subtracts ? a[i] - b[i] : a[i] + b[i];
         ASSERT_EQ(out[i], static_cast<uint8_t>(want))

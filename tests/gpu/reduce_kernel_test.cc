@@ -5,10 +5,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/pack.h"
 #include "tests/gpu/tensors.h"
@@ -23,17 +27,32 @@ class ReduceTest : public ::testing::Test {
  protected:
   template <typename T>
   void Launch(const ReduceArgs& args, unsigned blocks, bool backwards = false) {
-    const auto shared = std::make_unique<Shared<PartialType<T>>>();
-    const auto columns = std::make_unique<ColumnsShared<T>>();
     for (unsigned i = 0; i < blocks; ++i) {
-      const unsigned index = backwards ? blocks - 1 - i : i;
-      if (args.columns_pack != 0) {
-        ColumnsBlock<T>(args, Block{index, blocks}, slots_.get(),
-                        columns.get());
-        continue;
-      }
-      ReduceBlock<T>(args, Block{index, blocks}, slots_.get(), shared.get());
+      RunBlock<T>(args, Block{backwards ? blocks - 1 - i : i, blocks});
     }
+  }
+  template <typename T>
+  void RunBlock(const ReduceArgs& args, const Block& block) {
+    ++seen_[{args.kind, args.parts > 1}];
+    if (args.kind == ReduceKind::kColumns) {
+      const auto shared = std::make_unique<ColumnsShared<T>>();
+      return ColumnsBlock<T>(args, block, slots_.get(), shared.get());
+    }
+    if (args.kind == ReduceKind::kGathered) {
+      const auto shared = std::make_unique<Shared<PartialType<T>>>();
+      return ReduceBlock<T>(args, block, slots_.get(), shared.get());
+    }
+    (void)WithFolding<T>(args.op, [&](const auto& folding) {
+      using Operation = typename std::decay_t<decltype(folding)>::Operation;
+      if (args.kind == ReduceKind::kAdjacent) {
+        const auto shared = std::make_unique<AdjacentShared<T, Operation>>();
+        AdjacentBlock<T, Operation>(args, block, slots_.get(), shared.get());
+      } else {
+        typename Folding<T, Operation>::Few shared[kShortRows][kThreads];
+        ShortBlock<T, Operation>(args, block, shared);
+      }
+      return 0;
+    });
   }
   Slot& TheSlot() { return slots_[kTicket % kSlots]; }
 
@@ -96,7 +115,10 @@ class ReduceTest : public ::testing::Test {
             TensorOf(in.data(), dtype, {rows, columns}), axes, &args);
         args.ticket = kTicket;
         if (args.parts > 1) {
-          if (args.columns_pack == 0) {
+          if (args.kind == ReduceKind::kAdjacent) {
+            ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
+            ASSERT_LE(args.kept.elements, Slot::kMostGroups);
+          } else if (args.kind == ReduceKind::kGathered) {
             ASSERT_LE(args.parts * args.kept.elements, Slot::kMost);
             ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
           } else {
@@ -117,6 +139,7 @@ class ReduceTest : public ::testing::Test {
 
   std::mt19937 random_{20261122};
   std::unique_ptr<Slot[]> slots_{new Slot[kSlots]()};
+  std::map<std::pair<ReduceKind, bool>, int> seen_;  // and whether in parts
 };
 
 // ANY and ALL of a lane, a few and none of whose elements are true.
@@ -195,11 +218,9 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
   other_args.ticket = kTicket + kSlots;  // the same slot
   ClaimSlot(slots_.get(), args.ticket);
   ClaimSlot(slots_.get(), other_args.ticket);
-  const auto shared = std::make_unique<Shared<float>>();
   for (unsigned i = 0; i < blocks; ++i) {  // in turns
-    const Block block = {i, blocks};
-    ReduceBlock<float>(args, block, slots_.get(), shared.get());
-    ReduceBlock<float>(other_args, block, slots_.get(), shared.get());
+    RunBlock<float>(args, Block{i, blocks});
+    RunBlock<float>(other_args, Block{i, blocks});
   }
   EXPECT_EQ(out, want);
   EXPECT_EQ(other_out, other_want);
@@ -223,6 +244,43 @@ TEST_F(ReduceTest, UnalignedRowsAreReadByElement) {
 TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
   SumIntegers<int32_t>(DEVRT_INT32);
   SumIntegers<int8_t>(DEVRT_INT8);
+  for (const auto& way : {std::pair{ReduceKind::kColumns, false},
+                          {ReduceKind::kColumns, true},
+                          {ReduceKind::kAdjacent, false},
+                          {ReduceKind::kAdjacent, true},
+                          {ReduceKind::kShort, false}}) {
+    EXPECT_GT(seen_[way], 0) << static_cast<int>(way.first) << way.second;
+  }
+}
+
+// Rows of every length from every place in a pack: what lies outside of whole
+// packs counts once, and what lies around the row does not.
+TEST_F(ReduceTest, RowsBeginAndEndAnywhere) {
+  std::vector<int8_t> in(1 << 17);
+  for (int8_t& value : in) value = static_cast<int8_t>(random_());
+  for (const int64_t columns : {32, 47, 63, 64, 500, 513, 600, 4'099}) {
+    for (const int64_t gap : {0, 1, 7}) {
+      for (const int64_t first : {0, 1, 15}) {
+        constexpr int64_t kRows = 19;
+        std::vector<int64_t> out(kRows, -1), want(kRows);
+        for (int64_t i = 0; i < kRows * columns; ++i) {
+          const int64_t row = i / columns;
+          want[static_cast<size_t>(row)] +=
+              in[static_cast<size_t>(first + i + row * gap)];
+        }
+        ReduceArgs args;
+        const unsigned blocks = PackReduce(
+            DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_INT64, {kRows, 1}),
+            TensorOf(in.data() + first, DEVRT_INT8, {kRows, columns},
+                     {columns + gap, 1}),
+            2, &args);
+        ASSERT_EQ(args.kind,
+                  columns <= 512 ? ReduceKind::kShort : ReduceKind::kAdjacent);
+        Launch<int8_t>(args, blocks);
+        ASSERT_EQ(out, want) << columns << " after " << first << ", " << gap;
+      }
+    }
+  }
 }
 
 // The slot's memory and a block's bound the parts, not the number of blocks
@@ -259,8 +317,8 @@ TEST_F(ReduceTest, ALaneAloneIsAccurate) {
   args.lanes = 1;
   args.parts = 1;
   args.part_elements = in.size();
-  for (const uint32_t is_packed : {0u, 1u}) {
-    args.is_packed = is_packed;
+  for (const ReduceKind kind : {ReduceKind::kGathered, ReduceKind::kAdjacent}) {
+    args.kind = kind;
     Launch<float>(args, 1);
     const double exact = static_cast<double>(in.size()) * double{0.1f};
     EXPECT_NEAR(out[0], exact, 1e-6 * exact);

@@ -11,7 +11,9 @@
 #include "backends/gpu/elementwise_kernel.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
+#include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
+#include "backends/gpu/turn_kernel.h"
 
 namespace devrt::gpu {
 
@@ -35,9 +37,8 @@ inline void RunGeneral(uint32_t op, const tensor::Tensor& out,
   }
 }
 
-template <typename T, int kGroup, uint32_t kSide>
+template <typename TheTile>
 void RunTiles(const TileArgs& args, unsigned blocks) {
-  using TheTile = Tile<T, kGroup, kSide>;
   const auto shared = std::make_unique<typename TheTile::Shared>();
   for (unsigned i = 0; i < blocks; ++i) {
     TheTile::Run(args, Block{i, blocks}, shared.get());
@@ -46,11 +47,16 @@ void RunTiles(const TileArgs& args, unsigned blocks) {
 
 inline void RunTiles(const FastApply& fast) {
   uint32_t kernel = 0;
-#define DEVRT_KERNEL_TILE(name, type, group, side)        \
-  if (kernel++ == fast.kernel) {                          \
-    RunTiles<type, group, side>(fast.tiles, fast.blocks); \
+#define DEVRT_KERNEL_TILE(name, type, side)              \
+  if (kernel++ == fast.kernel) {                         \
+    RunTiles<Tile<type, side>>(fast.tiles, fast.blocks); \
+  }
+#define DEVRT_KERNEL_TURN(name, type, x, y)              \
+  if (kernel++ == fast.kernel) {                         \
+    RunTiles<Turn<type, x, y>>(fast.tiles, fast.blocks); \
   }
 #include "backends/gpu/kernel_tiles.inc"
+#undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
 }
 
@@ -99,6 +105,16 @@ inline FastApply RunChosen(uint32_t op, const tensor::Tensor& out,
       break;
     case FastApply::Path::kTiles:
       RunTiles(fast);
+      break;
+    case FastApply::Path::kBytes:
+      for (unsigned i = 0; i < fast.blocks; ++i) {
+        for (uint32_t t = 0; t < kThreads; ++t) BytesThread(fast.rows, i, t);
+      }
+      break;
+    case FastApply::Path::kShift:
+      for (unsigned i = 0; i < fast.blocks; ++i) {
+        for (uint32_t t = 0; t < kThreads; ++t) ShiftThread(fast.shift, i, t);
+      }
       break;
     default:
       RunGeneral(op, out, inputs);

@@ -358,6 +358,9 @@ class Pieces(unittest.TestCase):
         ("RawDeviceCopy/iterations:10/manual_time", 4e12, None),
         ("AddContiguous/iterations:10/manual_time", 3.6e12, None),
         ("CopyTransposed/iterations:10/manual_time", 2.2e12, None),
+        ("Sum_int8_all/iterations:10/manual_time", 3.8e12, None),
+        ("Sum_int8_rows_64/iterations:10/manual_time", 3.8e12, None),
+        ("Transpose_int8_8191/iterations:10/manual_time", 3.8e12, None),
         ("RawPeerCopy/iterations:10/manual_time", 400e9, None),
         ("PeerCopy/iterations:10/manual_time", 398e9, None),
         ("LaunchAddInto/iterations:50/manual_time", None, 1500),
@@ -380,7 +383,8 @@ class Pieces(unittest.TestCase):
                 "AddContiguous": 4e12, "LaunchAddInto": 3e-6},
                 "nccl": {"version": "2.28.9", "bytes_per_second": 300e9}},
             "cupy": {"version": "14.2", "rows": {
-                "AddContiguous": 3e12, "LaunchAddInto": 6e-6}}}
+                "AddContiguous": 3e12, "LaunchAddInto": 6e-6,
+                "Sum_int8_all": 3.9e12}}}
         ring = arrays.ring_of(
             "1024 MiB on 2 devices: every sum is right\n"
             "all-reduce      3000.0 us    360.0 GB/s sent by each device\n"
@@ -397,6 +401,11 @@ class Pieces(unittest.TestCase):
                          (3600, 0.9, {"80 % of the driver's copy": True}))
         self.assertEqual(found["copy of a transpose"]["bars"],
                          {"60 % of the driver's copy": False})
+        # A sum is measured by CuPy's, if that is there.
+        self.assertEqual(found["sum of int8, all"]["bars"], {"CuPy's": False})
+        self.assertNotIn("bars", found["sum of int8, over rows, 64 columns"])
+        self.assertEqual(found["copy of a transpose, int8, 8191 columns"]["bars"],
+                         {"90 % of the driver's copy": True})
         self.assertEqual(found["peer copy of arrays, 1 GiB"]["bars"],
                          {"99 % of the driver's copy": True})
         launch = found["add, 1024 elements, into an array"]

@@ -22,14 +22,20 @@ def listed(macro, text):
 
 def kernels():
     """Returns the kernels that backends/gpu finds by name: one kernel, or one for each
-    dtype, real dtype or tile."""
+    dtype, real dtype, tile, or operation and dtype."""
     text = (GPU / "kernel_dtypes.inc").read_text()
     dtypes = listed("DEVRT_KERNEL_DTYPE", text)
     real = listed("DEVRT_KERNEL_DTYPE",
                   text[:text.index("#ifndef DEVRT_REAL_DTYPES_ONLY")])
-    tiles = listed("DEVRT_KERNEL_TILE",
-                   (GPU / "kernel_tiles.inc").read_text())
-    each = {"devrt_cast_": real, "devrt_tile_": tiles}
+    tiles = (GPU / "kernel_tiles.inc").read_text()
+    folds = [f"{fold}_{dtype}"
+             for fold, of in [("sum", dtypes), ("prod", dtypes),
+                              ("truth", dtypes), ("min", real), ("max", real)]
+             for dtype in of]
+    each = {"devrt_cast_": real, "devrt_adjacent_": folds,
+            "devrt_short_": folds,
+            "devrt_tile_": listed("DEVRT_KERNEL_TILE", tiles),
+            "devrt_turn_": listed("DEVRT_KERNEL_TURN", tiles)}
     names = []
     for name in re.findall(r'"(devrt_\w+)"', (GPU / "kernels.h").read_text()):
         names += ([name + end for end in each.get(name, dtypes)]

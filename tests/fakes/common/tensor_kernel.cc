@@ -8,11 +8,14 @@
 #include <mutex>
 #include <utility>
 
+#include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/elementwise_kernel.h"
 #include "backends/gpu/reduce_kernel.h"
 #include "backends/gpu/rows_kernel.h"
+#include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
+#include "backends/gpu/turn_kernel.h"
 #include "backends/tensor/tensor.h"
 #include "tests/fakes/common/kernel.h"
 #include "tests/fakes/common/options.h"
@@ -153,16 +156,62 @@ int LaunchCast(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
+int LaunchBytes(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<gpu::RowsArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "bytes", [args, blocks](const devrt_kernel_context_v0& c) {
+        gpu::RowsArgs local = args;
+        if (local.units == 0) return;
+        const int64_t items[] = {1, 1, 1, 0};
+        if (!LocateRows(c, items, gpu::RowsPack(1), &local)) return;
+        for (unsigned i = 0; i < blocks; ++i) {
+          for (uint32_t thread = 0; thread < gpu::kThreads; ++thread) {
+            gpu::BytesThread(local, i, thread);
+          }
+        }
+      });
+}
+
+// The operand's rows; operand 0 is the output.
+Range RangeOf(const gpu::ShiftArgs& args, int operand) {
+  Range range = {0, static_cast<int64_t>(args.bytes)};
+  uint64_t last = args.units / args.per_row.number;
+  for (uint32_t k = 0; k < args.axes; ++k) {
+    const bool is_last = k + 1 == args.axes;
+    const uint64_t extent = is_last ? last : args.extents[k].number;
+    range.Add(extent, args.strides[k][operand]);
+    last /= extent;
+  }
+  return range;
+}
+
+int LaunchShift(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<gpu::ShiftArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "shift", [args, blocks](const devrt_kernel_context_v0& c) {
+        gpu::ShiftArgs local = args;
+        if (local.units == 0) return;
+        if (!Locate(c, RangeOf(args, 0), DEVRT_ACCESS_WRITE, &local.out) ||
+            !Locate(c, RangeOf(args, 1), DEVRT_ACCESS_READ, &local.in)) {
+          return;
+        }
+        for (unsigned i = 0; i < blocks; ++i) {
+          for (uint32_t thread = 0; thread < gpu::kThreads; ++thread) {
+            gpu::ShiftThread(local, i, thread);
+          }
+        }
+      });
+}
+
 bool LocateTiles(const devrt_kernel_context_v0& context, int64_t item,
-                 int64_t group, gpu::TileArgs* args) {
-  const auto extent = [&](uint32_t groups) {
-    return static_cast<uint64_t>(groups * group);
-  };
+                 gpu::TileArgs* args) {
   Range in = {0, item}, out = {0, item};
-  in.Add(extent(args->groups_x), args->in_x);
-  in.Add(extent(args->groups_y), args->in_y);
-  out.Add(extent(args->groups_x), args->out_x);
-  out.Add(extent(args->groups_y), args->out_y);
+  in.Add(args->extent_x, args->in_x);
+  in.Add(args->extent_y, args->in_y);
+  out.Add(args->extent_x, args->out_x);
+  out.Add(args->extent_y, args->out_y);
   for (uint32_t k = 0; k < args->batch_axes; ++k) {
     in.Add(args->batch[k].number, args->batch_strides[k][0]);
     out.Add(args->batch[k].number, args->batch_strides[k][1]);
@@ -171,16 +220,15 @@ bool LocateTiles(const devrt_kernel_context_v0& context, int64_t item,
          Locate(context, out, DEVRT_ACCESS_WRITE, &args->out);
 }
 
-template <typename T, int kGroup, uint32_t kSide>
+template <typename T, typename Tile>
 int LaunchTiles(const Work& work, const Grid& grid, void** arguments) {
-  using Tile = gpu::Tile<T, kGroup, kSide>;
   const auto args = ArgsOf<gpu::TileArgs>(grid, arguments);
   const unsigned blocks = grid.blocks;
   return engine::LaunchBody(
       work.sim, "tiles", [args, blocks](const devrt_kernel_context_v0& c) {
         gpu::TileArgs local = args;
         if (local.tiles == 0) return;
-        if (!LocateTiles(c, sizeof(T), kGroup, &local)) return;
+        if (!LocateTiles(c, sizeof(T), &local)) return;
         const auto shared = std::make_unique<typename Tile::Shared>();
         for (unsigned i = 0; i < blocks; ++i) {
           Tile::Run(local, Block{i, blocks}, shared.get());
@@ -202,7 +250,7 @@ int LaunchFill(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
-enum class Reduction { kReduce, kColumns };
+enum class Reduction { kReduce, kColumns, kAdjacent };
 
 // The slots of the module that was loaded there, zero at first.
 gpu::Slot* SlotsOf(const void* modules, Reduction which) {
@@ -276,11 +324,64 @@ int LaunchColumns(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
+template <typename T, typename Op>
+int LaunchAdjacent(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<ReduceArgs>(grid, arguments);
+  gpu::Slot* const slots = SlotsOf(work.modules, Reduction::kAdjacent);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "adjacent",
+      [args, slots, blocks](const devrt_kernel_context_v0& c) {
+        ReduceArgs local = args;
+        if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
+        const auto shared = std::make_unique<gpu::AdjacentShared<T, Op>>();
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::AdjacentBlock<T, Op>(local, Block{i, blocks}, slots,
+                                    shared.get());
+        }
+      });
+}
+
+template <typename T, typename Op>
+int LaunchShort(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<ReduceArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "short", [args, blocks](const devrt_kernel_context_v0& c) {
+        ReduceArgs local = args;
+        if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
+        typename gpu::Folding<T, Op>::Few shared[gpu::kShortRows]
+                                                [gpu::kThreads];
+        for (unsigned i = 0; i < blocks; ++i) {
+          gpu::ShortBlock<T, Op>(local, Block{i, blocks}, shared);
+        }
+      });
+}
+
 constexpr Kernel kKernels[] = {
     {"devrt_fill", &LaunchFill},
+    {"devrt_bytes", &LaunchBytes},
+    {"devrt_shift", &LaunchShift},
     {"devrt_convert", &LaunchApply<&gpu::ConvertBlock>},
     {"devrt_reduce_claim", &LaunchClaim<Reduction::kReduce>},
     {"devrt_columns_claim", &LaunchClaim<Reduction::kColumns>},
+    {"devrt_adjacent_claim", &LaunchClaim<Reduction::kAdjacent>},
+#define ADJACENT(operation, name, type, Op)                            \
+  {"devrt_adjacent_" #operation "_" #name, &LaunchAdjacent<type, Op>}, \
+      {"devrt_short_" #operation "_" #name, &LaunchShort<type, Op>},
+#define DEVRT_KERNEL_DTYPE(name, dtype, type)  \
+  ADJACENT(sum, name, type, tensor::Add)       \
+  ADJACENT(prod, name, type, tensor::Multiply) \
+  ADJACENT(truth, name, type, gpu::BitOr)
+#include "backends/gpu/kernel_dtypes.inc"
+#undef DEVRT_KERNEL_DTYPE
+#define DEVRT_KERNEL_DTYPE(name, dtype, type) \
+  ADJACENT(min, name, type, tensor::Minimum)  \
+  ADJACENT(max, name, type, tensor::Maximum)
+#define DEVRT_REAL_DTYPES_ONLY
+#include "backends/gpu/kernel_dtypes.inc"
+#undef DEVRT_KERNEL_DTYPE
+#undef ADJACENT
 #define DEVRT_KERNEL_DTYPE(name, dtype, type)                   \
   {"devrt_apply_" #name, &LaunchApply<&gpu::ApplyBlock<type>>}, \
       {"devrt_rows_" #name, &LaunchRows<type>},                 \
@@ -293,9 +394,12 @@ constexpr Kernel kKernels[] = {
 #define DEVRT_REAL_DTYPES_ONLY
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
-#define DEVRT_KERNEL_TILE(name, type, group, side) \
-  {"devrt_tile_" #name, &LaunchTiles<type, group, side>},
+#define DEVRT_KERNEL_TILE(name, type, side) \
+  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, side>>},
+#define DEVRT_KERNEL_TURN(name, type, x, y) \
+  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y>>},
 #include "backends/gpu/kernel_tiles.inc"
+#undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
 };
 
