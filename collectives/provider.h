@@ -26,6 +26,9 @@ struct Provider {
   // True if the table is an extension of the device's backend, so that layers
   // stand in front of it.
   bool is_of_backend = false;
+  // Returns true if the communicator is PENDING since its last submission, so
+  // that nobody has to poll one that is not; nullptr: only a poll tells.
+  bool (*is_pending)(devrt_comm comm) = nullptr;
 
   bool Has(uint32_t flag) const { return (table->flags & flag) != 0; }
 };

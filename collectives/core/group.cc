@@ -8,6 +8,11 @@
 #include "collectives/core/submit.h"
 
 namespace devrt::collectives {
+namespace {
+
+constexpr size_t kRoom = 16;
+
+}  // namespace
 
 void Group::Add(const Communicator& communicator, Operation operation,
                 std::optional<StreamRef> stream) {
@@ -15,6 +20,8 @@ void Group::Add(const Communicator& communicator, Operation operation,
   if (comm != nullptr && !stream.has_value()) {
     stream = CurrentStream(comm->device);
   }
+  // Growth moves the operations, which have arrays.
+  if (operations_.empty()) operations_.reserve(kRoom);
   operations_.push_back({comm, std::move(operation), stream});
 }
 

@@ -64,7 +64,7 @@ class Submission {
   Signature SignatureOf(const Comm* comm) const;
   absl::Status Compare(const absl::Status& checked);
   absl::Status CheckOne(const SubmittedOperation& submitted);
-  Part* PartOf(Comm* comm, StreamRef stream);
+  absl::Status PartOf(const SubmittedOperation& submitted, Part** part);
   Orders OrdersOf() const;
   absl::Status Enqueue(CallSite site);
   void Record();
@@ -102,22 +102,11 @@ void NoteEnd(Comm* comm, const Part& part, OrderPoint end) {
   while (pending.size() > kRecords) pending.pop_front();
 }
 
-// Returns true if submissions on several streams of the device need an order.
-// An operation that has ended when submit returns does not.
-bool NeedsOrder(const Comm& comm) {
-  return comm.provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED) &&
-         !comm.provider.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF);
-}
-
-// Returns true if the communicator keeps the order with others of its device.
-bool TakesPart(const Comm& comm) {
-  return comm.options.order_across_communicators && NeedsOrder(comm);
-}
-
-// The work that the next submission of the communicator comes after.
-OrderPoints Before(const Comm& comm) {
-  if (TakesPart(comm)) return comm.order->Before(comm);
-  return NeedsOrder(comm) ? comm.last : OrderPoints();
+// Adds the work that the next submission of the communicator comes after.
+void AddBefore(const Comm& comm, OrderPoints* points) {
+  if (!comm.needs_order) return;
+  for (const OrderPoint& point : comm.last) points->push_back(point);
+  if (comm.takes_part) comm.order->AddBefore(comm, points);
 }
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
@@ -152,20 +141,17 @@ absl::Status Submission::FindComms() {
   return absl::OkStatus();
 }
 
-Part* Submission::PartOf(Comm* comm, StreamRef stream) {
-  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
-  if (newest == SIZE_MAX || parts_[newest].stream != stream) {
-    newest = parts_.size();
-    parts_.emplace_back(comm, stream);
-  }
-  return &parts_[newest];
-}
-
-absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
+absl::Status Submission::PartOf(const SubmittedOperation& submitted,
+                                Part** part) {
   Comm* const comm = submitted.comm;
+  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
   const StreamRef stream = submitted.stream.has_value()
                                ? *submitted.stream
                                : CurrentStream(comm->device);
+  if (newest != SIZE_MAX && parts_[newest].stream == stream) {
+    *part = &parts_[newest];
+    return absl::OkStatus();
+  }
   if (stream.device() != comm->device) {
     return absl::InvalidArgumentError(
         absl::StrCat(comm->Text(), ": ", ToString(submitted.operation->kind()),
@@ -175,7 +161,7 @@ absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
   std::optional<CaptureNumber> capture;
   if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
     const absl::Status may = devrt::internal::CheckMayWait(stream);
-    if (IsCaptureError(may)) {
+    if (!may.ok() && IsCaptureError(may)) {
       return CaptureError(absl::StrCat(
           comm->Text(), ": ", ToString(submitted.operation->kind()),
           " cannot run on stream ", stream.id(),
@@ -186,10 +172,18 @@ absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
     DEVRT_RETURN_IF_ERROR(may);
     capture = CaptureNumber::kNone;
   }
-  DEVRT_ASSIGN_OR_RETURN(const CheckedOperation checked,
-                         CheckOperation(comm, *submitted.operation));
-  Part* const part = PartOf(comm, stream);
-  part->capture = capture;
+  newest = parts_.size();
+  *part = &parts_.emplace_back(comm, stream);
+  (*part)->capture = capture;
+  return absl::OkStatus();
+}
+
+absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
+  Part* part = nullptr;
+  DEVRT_RETURN_IF_ERROR(PartOf(submitted, &part));
+  CheckedOperation checked;
+  DEVRT_RETURN_IF_ERROR(
+      CheckOperation(submitted.comm, *submitted.operation, &checked));
   part->ops.push_back(checked.op);
   part->operations.push_back(submitted.operation);
   if (submitted.operation->has_arrays()) {
@@ -295,8 +289,9 @@ absl::Status Submission::Compare(const absl::Status& checked) {
 Orders Submission::OrdersOf() const {
   Orders orders;
   for (const Comm* const comm : comms_) {
-    if (TakesPart(*comm)) orders.push_back(comm->order);
+    if (comm->takes_part) orders.push_back(comm->order);
   }
+  if (orders.size() < 2) return orders;
   std::sort(orders.begin(), orders.end(), std::less<>());
   orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
   return orders;
@@ -304,6 +299,7 @@ Orders Submission::OrdersOf() const {
 
 // Before the engine's submit, which may hang.
 void Submission::Record() {
+  const uint64_t now = NowNs();
   for (Part& part : parts_) {
     Comm* const comm = part.comm;
     const MutexLock lock(&comm->mutex);
@@ -319,7 +315,7 @@ void Submission::Record() {
       call.root_or_peer = op.root_or_peer;
       call.site = part.operations[k]->site();
       comm->pending.push_back(
-          {OrderPoint(), comm->ring->Append(call), /*is_submitted=*/false});
+          {OrderPoint(), comm->ring->Append(call, now), /*is_submitted=*/false});
     }
     part.last = comm->pending.back().number;
   }
@@ -341,13 +337,14 @@ void Submission::Withdraw() {
 void Submission::Note(absl::Span<DeviceOrder* const> orders,
                       absl::Span<const JointPart> joint, bool kept_lock) {
   for (Comm* const comm : comms_) comm->last.clear();
-  for (DeviceOrder* const order : orders) order->Begin(comms_, kept_lock);
+  const Submitting submitting(comms_, newest_);
+  for (DeviceOrder* const order : orders) order->Begin(submitting, kept_lock);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
     Comm* const comm = part.comm;
     const OrderPoint end = joint[i].end;
     comm->last.push_back(end);
-    if (TakesPart(*comm)) comm->order->Add(*comm, end);
+    if (comm->takes_part) comm->order->Add(*comm, end);
     NoteEnd(comm, part, end);
   }
 }
@@ -377,6 +374,10 @@ absl::Status Submission::AwaitEnqueued() const {
   }
   bool is_ready = true;
   for (Comm* const comm : comms_) {
+    if (comm->provider.is_pending != nullptr &&
+        !comm->provider.is_pending(comm->handle)) {
+      continue;
+    }
     uint32_t state = DEVRT_COMM_PENDING;
     DEVRT_RETURN_IF_ERROR(
         comm->Take(comm->provider.table->comm_poll(comm->provider.self,
@@ -406,10 +407,8 @@ absl::Status Submission::Enqueue(CallSite site) {
   LockAll(orders);
   absl::InlinedVector<JointPart, 1> joint;
   absl::InlinedVector<devrt_submission_v0, 1> submissions;
-  joint.reserve(parts_.size());
-  submissions.reserve(parts_.size());
   for (Part& part : parts_) {
-    part.after = Before(*part.comm);
+    AddBefore(*part.comm, &part.after);
     joint.push_back(
         {part.stream, part.touched, part.ranges, part.after, part.capture});
     submissions.push_back({sizeof(devrt_submission_v0),
@@ -420,9 +419,9 @@ absl::Status Submission::Enqueue(CallSite site) {
   absl::Status enqueued;
   absl::Status status = devrt::internal::RunJointly(
       absl::MakeSpan(joint), ToString(operations_[0].operation->kind()), site,
-      [&](absl::Span<const devrt_stream> handles) {
-        for (size_t i = 0; i < handles.size(); ++i) {
-          submissions[i].stream = handles[i];
+      [&](absl::Span<const JointPart> ordered) {
+        for (size_t i = 0; i < ordered.size(); ++i) {
+          submissions[i].stream = ordered[i].handle;
         }
         Record();
         is_recorded = true;
