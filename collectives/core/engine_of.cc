@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EngineOf of communicator.h.  It makes no provider, so that the command devrt
-// can have it without the rest of the library.
+// EngineOf and SetNcclLibrary of communicator.h.  They make no provider, so that
+// the command devrt can have them without the rest of the library.
+
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/library.h"
@@ -43,6 +46,10 @@ absl::StatusOr<ProviderInfo> EngineOf(Device device) {
   return absl::UnimplementedError(absl::StrCat(
       device.name(), " has no engine for collectives: backend ", backend.name(),
       " lacks the extension " DEVRT_COLLECTIVES_EXTENSION));
+}
+
+absl::Status SetNcclLibrary(std::string path) {
+  return nccl::SetLibraryPath(nccl::kNccl, std::move(path));
 }
 
 }  // namespace devrt::collectives

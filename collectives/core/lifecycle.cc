@@ -12,6 +12,7 @@
 #include "collectives/bootstrap/rank_lists.h"
 #include "collectives/core/create.h"
 #include "collectives/core/failure.h"
+#include "collectives/core/record_exchange.h"
 #include "collectives/core/submit.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
@@ -427,6 +428,7 @@ void CountRank(const Comm& comm) {
 
 void EndRank(std::shared_ptr<Comm> comm) {
   const uint64_t key = comm->key;
+  EndExchange(comm.get());  // the bootstrap may end after this
   if (IsOpen(comm->device) && comm->state.load() == State::kReady) {
     const absl::Status status = BeginFinish(comm.get());
     if (!status.ok()) AbortUnfinished(comm.get(), status);

@@ -115,6 +115,11 @@ uint32_t Engine::Flags() const {
       library_.version >= flavor.shared_device_version) {
     flags |= DEVRT_COLLECTIVES_SHARED_DEVICE;
   }
+  if (flavor.launch_order_version != 0 &&
+      library_.version >= flavor.launch_order_version &&
+      IsSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1")) {
+    flags |= DEVRT_COLLECTIVES_KEEPS_ORDER;
+  }
   return flags;
 }
 
