@@ -76,18 +76,15 @@ bool IsLost(Device device) {
 }
 
 absl::StatusOr<Use> Use::Begin(absl::Span<Comm* const> comms) {
-  Use use;
-  use.comms_.reserve(comms.size());
-  for (Comm* const comm : comms) {
-    if (comm->in_use.exchange(true)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          comm->Text(),
-          " is in use by another thread: the order would differ between ranks; "
-          "let one thread submit, or order the threads"));
-    }
-    use.comms_.push_back(comm);
+  for (size_t i = 0; i < comms.size(); ++i) {
+    if (!comms[i]->in_use.exchange(true)) continue;
+    End(comms.first(i));
+    return absl::FailedPreconditionError(absl::StrCat(
+        comms[i]->Text(),
+        " is in use by another thread: the order would differ between ranks; "
+        "let one thread submit, or order the threads"));
   }
-  return use;
+  return Use(comms);
 }
 
 absl::Status CheckReady(const Comm& comm) {
@@ -195,16 +192,11 @@ DeviceOrder* DeviceOrder::Of(Device device) {
   return order;
 }
 
-Submitting::Submitting(
-    absl::Span<Comm* const> comms,
-    const absl::flat_hash_map<const Comm*, size_t>& others)
-    : first_(comms[0]), others_(others) {
-  for (const Comm* const comm : comms) {
-    if (!HasKey(comm->key)) keys_.push_back(comm->key);
-  }
-}
-
 void DeviceOrder::Begin(const Submitting& comms, bool after_all) {
+  if (last_.size() == 1 && last_[0].comm == comms.first()) {  // most often
+    last_.clear();
+    return;
+  }
   const auto is_over = [&](const Work& work) {
     if (comms.Has(work.comm)) return true;
     // Ranks of one communicator do not wait for each other.

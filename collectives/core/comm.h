@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -111,25 +112,24 @@ struct Comm : std::enable_shared_from_this<Comm> {
   uint32_t last_supported = UINT32_MAX;
 };
 
-// Holds a communicator for one call of one thread.
+// Holds communicators for one call of one thread.
 class Use {
  public:
   // Refused while another thread has one of the communicators, each of which
-  // stands in the list once.
+  // stands in the list once.  The list outlives the object.
   static absl::StatusOr<Use> Begin(absl::Span<Comm* const> comms);
-  Use(Use&& other) noexcept : comms_(std::move(other.comms_)) {
-    other.comms_.clear();
-  }
+  Use(Use&& other) noexcept : comms_(std::exchange(other.comms_, {})) {}
   Use& operator=(Use&&) = delete;
-  ~Use() {
-    for (Comm* const comm : comms_) {
+  ~Use() { End(comms_); }
+
+ private:
+  explicit Use(absl::Span<Comm* const> comms) : comms_(comms) {}
+  static void End(absl::Span<Comm* const> comms) {
+    for (Comm* const comm : comms) {
       comm->in_use.store(false, std::memory_order_release);
     }
   }
-
- private:
-  Use() = default;
-  absl::InlinedVector<Comm*, 1> comms_;
+  absl::Span<Comm* const> comms_;
 };
 
 // OK if operations may be submitted: ABORTED after a failure.

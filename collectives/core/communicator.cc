@@ -173,16 +173,15 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
                                   CallSite site) {
   if (comm_ == nullptr) return MovedFromError("Submit");
   if (operations.size() == 1) {
-    const internal::SubmittedOperation one = {comm_.get(), &operations[0],
-                                              stream};
-    return internal::SubmitTogether({&one, 1}, site);
+    internal::SubmittedOperation one = {comm_.get(), &operations[0], stream};
+    return internal::SubmitTogether(absl::MakeSpan(&one, 1), site);
   }
   std::vector<internal::SubmittedOperation> submitted;
   submitted.reserve(operations.size());
   for (const Operation& operation : operations) {
     submitted.push_back({comm_.get(), &operation, stream});
   }
-  return internal::SubmitTogether(submitted, site);
+  return internal::SubmitTogether(absl::MakeSpan(submitted), site);
 }
 
 absl::Status Communicator::AllReduce(const Array& out, const Array& in,

@@ -152,6 +152,10 @@ struct ProviderInfo {
   std::string name;     // "mtia", "nccl", "rccl", "mpi"
   std::string version;  // "2.28.9"
   std::string path;     // of the engine's library; empty if there is none
+  // What it can do: "abort", "capture", "compares", "keeps_order",
+  // "orders_itself", "own_deadlines", "register", "revoke", "shared_device",
+  // "shrink", "split", "stream_ordered".
+  std::vector<std::string> features = {};
 };
 
 // The engine of a communicator without Options::provider.  Loads its library.

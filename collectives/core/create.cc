@@ -73,7 +73,8 @@ absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
   DEVRT_RETURN_IF_ERROR(
       comm->Take(provider.table->info(provider.self, &info), "info"));
   const auto text = [](const char* t) { return t == nullptr ? "" : t; };
-  comm->info = {text(info.provider), text(info.text), text(info.path)};
+  comm->info = {text(info.provider), text(info.text), text(info.path),
+                FeaturesOf(provider.table->flags)};
   return comm;
 }
 

@@ -35,19 +35,26 @@ class Submitting {
  public:
   // `others`: all but the first, by their addresses.
   Submitting(absl::Span<Comm* const> comms,
-             const absl::flat_hash_map<const Comm*, size_t>& others);
+             const absl::flat_hash_map<const Comm*, size_t>& others)
+      : first_(comms[0]), others_(others) {
+    for (const Comm* const comm : comms.subspan(1)) {
+      if (!HasKey(comm->key)) keys_.push_back(comm->key);
+    }
+  }
 
+  const Comm* first() const { return first_; }
   bool Has(const Comm* comm) const {
     return comm == first_ || (!others_.empty() && others_.contains(comm));
   }
   bool HasKey(uint64_t key) const {
-    return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+    return key == first_->key ||
+           std::find(keys_.begin(), keys_.end(), key) != keys_.end();
   }
 
  private:
   const Comm* const first_;
   const absl::flat_hash_map<const Comm*, size_t>& others_;
-  absl::InlinedVector<uint64_t, 2> keys_;  // each once: of most groups one
+  absl::InlinedVector<uint64_t, 1> keys_;  // other keys, each once: mostly none
 };
 
 // One device.  Lives until the end of the process.

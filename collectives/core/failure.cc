@@ -112,8 +112,7 @@ class Helpers {
       const std::lock_guard<std::mutex> lock(shared_->mutex);
       shared_->open.push_back(key);
     }
-    std::thread([shared = shared_, comm = std::move(comm), key,
-                 end]() mutable {
+    std::thread([shared = shared_, comm = std::move(comm), key, end]() mutable {
       const devrt_collectives_v0& table = *comm->provider.table;
       void* const self = comm->provider.self;
       if (end.revoke) {

@@ -3,7 +3,9 @@
 #include "devrt/collectives/group.h"
 
 #include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/submit.h"
 
@@ -13,6 +15,17 @@ namespace {
 constexpr size_t kRoom = 16;
 
 }  // namespace
+
+absl::Status internal::SubmitTogether(
+    absl::Span<const GroupedOperation> operations, CallSite site) {
+  std::vector<SubmittedOperation> submitted;
+  submitted.reserve(operations.size());
+  for (const GroupedOperation& grouped : operations) {
+    submitted.push_back(
+        {grouped.comm.get(), &grouped.operation, grouped.stream});
+  }
+  return SubmitTogether(absl::MakeSpan(submitted), site);
+}
 
 void Group::Add(const Communicator& communicator, Operation operation,
                 std::optional<StreamRef> stream) {

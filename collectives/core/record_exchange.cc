@@ -63,8 +63,8 @@ void Run(Comm* comm, const absl::Status& failure) {
                    text.ok() ? *text : std::string(text.status().message()));
   DEVRT_LOG(kError, absl::StrCat(comm->Text(), added));
   const MutexLock lock(&comm->mutex);
-  comm->failure = absl::Status(
-      failure.code(), absl::StrCat(comm->failure.message(), added));
+  comm->failure = absl::Status(failure.code(),
+                               absl::StrCat(comm->failure.message(), added));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "collectives/core/signatures.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
+#include "streams/objects/stream_record.h"
 
 namespace devrt::collectives::internal {
 namespace {
@@ -42,7 +43,9 @@ struct Part {
   Comm* comm;
   StreamRef stream;
   absl::InlinedVector<devrt_collective_v0, 1> ops;
-  absl::InlinedVector<const Operation*, 1> operations;
+  // Of the submitted operations: the first, and the newest one, to link the next.
+  size_t first = 0;
+  size_t newest = 0;
   absl::InlinedVector<Touched, 2> touched;
   absl::InlinedVector<UsedRange, 2> ranges;
   std::optional<CaptureNumber> capture;  // if it is known
@@ -52,18 +55,23 @@ struct Part {
 
 class Submission {
  public:
-  explicit Submission(absl::Span<const SubmittedOperation> operations)
+  explicit Submission(absl::Span<SubmittedOperation> operations)
       : operations_(operations) {}
 
   absl::Status Run(CallSite site);
 
  private:
   absl::Status FindComms();
+  void AddComm(Comm* comm) {
+    comms_.push_back(comm);
+    shares_device_ = shares_device_ || comm->options.shared_device;
+    compares_ = compares_ || comm->bootstrap != nullptr;
+  }
   absl::Status Check();
   absl::StatusOr<std::vector<Comm*>> Comparing() const;
   Signature SignatureOf(const Comm* comm) const;
   absl::Status Compare(const absl::Status& checked);
-  absl::Status CheckOne(const SubmittedOperation& submitted);
+  absl::Status CheckOne(size_t index);
   absl::Status PartOf(const SubmittedOperation& submitted, Part** part);
   Orders OrdersOf() const;
   absl::Status Enqueue(CallSite site);
@@ -74,8 +82,10 @@ class Submission {
   absl::Status AwaitEnqueued() const;
   absl::Status Explain(absl::Status status);
 
-  const absl::Span<const SubmittedOperation> operations_;
+  const absl::Span<SubmittedOperation> operations_;
   absl::InlinedVector<Comm*, 1> comms_;  // each once
+  bool shares_device_ = false;           // one of them does, perhaps
+  bool compares_ = false;                // one of them does: check_signatures
   absl::InlinedVector<Part, 1> parts_;
   // The last part of each; without the first, and so empty for one alone.
   absl::flat_hash_map<const Comm*, size_t> newest_;
@@ -99,13 +109,21 @@ void NoteEnd(Comm* comm, const Part& part, OrderPoint end) {
     call->end = end;
     call->is_submitted = true;
   }
-  while (pending.size() > kRecords) pending.pop_front();
+  // Their numbers follow each other.
+  while (pending.back().number - pending.front().number >= kRecords) {
+    pending.pop_front();
+  }
 }
 
-// Adds the work that the next submission of the communicator comes after.
-void AddBefore(const Comm& comm, OrderPoints* points) {
+// Adds the work that the next submission of the communicator comes after, but
+// for that of the stream itself.
+void AddBefore(const Comm& comm, StreamRef stream, OrderPoints* points) {
   if (!comm.needs_order) return;
-  for (const OrderPoint& point : comm.last) points->push_back(point);
+  const devrt::internal::Timeline* const own =
+      stream.record()->timeline.load(std::memory_order_relaxed);
+  for (const OrderPoint& point : comm.last) {
+    if (point.timeline != own) points->push_back(point);
+  }
   if (comm.takes_part) comm.order->AddBefore(comm, points);
 }
 
@@ -125,9 +143,9 @@ absl::Status Submission::FindComms() {
           ToString(submitted.operation->kind()),
           ": the communicator was moved from: use the one it was moved to"));
     }
-    if (comms_.empty()) comms_.push_back(comm);
+    if (comms_.empty()) AddComm(comm);
     if (comm == comms_[0]) continue;
-    if (newest_.try_emplace(comm, SIZE_MAX).second) comms_.push_back(comm);
+    if (newest_.try_emplace(comm, SIZE_MAX).second) AddComm(comm);
     const Comm& first = *comms_[0];
     if (comm->provider.table == first.provider.table &&
         comm->provider.self == first.provider.self) {
@@ -178,14 +196,20 @@ absl::Status Submission::PartOf(const SubmittedOperation& submitted,
   return absl::OkStatus();
 }
 
-absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
+absl::Status Submission::CheckOne(size_t index) {
+  const SubmittedOperation& submitted = operations_[index];
   Part* part = nullptr;
   DEVRT_RETURN_IF_ERROR(PartOf(submitted, &part));
   CheckedOperation checked;
   DEVRT_RETURN_IF_ERROR(
       CheckOperation(submitted.comm, *submitted.operation, &checked));
   part->ops.push_back(checked.op);
-  part->operations.push_back(submitted.operation);
+  if (part->ops.size() == 1) {
+    part->first = index;
+  } else {
+    operations_[part->newest].next = index;
+  }
+  part->newest = index;
   if (submitted.operation->has_arrays()) {
     const auto touch = [part](const std::optional<Array>& array, bool writes) {
       part->touched.push_back({array->storage().get(), writes});
@@ -208,7 +232,7 @@ absl::Status Submission::Check() {
     DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
   }
   for (size_t i = 0; i < operations_.size(); ++i) {
-    const absl::Status status = CheckOne(operations_[i]);
+    const absl::Status status = CheckOne(i);
     if (status.ok() || operations_.size() == 1) {
       DEVRT_RETURN_IF_ERROR(status);
       continue;
@@ -251,10 +275,12 @@ absl::StatusOr<std::vector<Comm*>> Submission::Comparing() const {
 Signature Submission::SignatureOf(const Comm* comm) const {
   Signature signature;
   for (const Part& part : parts_) {
+    size_t at = part.first;
     for (size_t k = 0; part.comm == comm && k < part.ops.size(); ++k) {
       const devrt_collective_v0& op = part.ops[k];
+      const CallSite site = operations_[at].operation->site();
+      at = operations_[at].next;
       if (!MeetsAll(op)) continue;
-      const CallSite site = part.operations[k]->site();
       signature.collectives.push_back(
           {CallText(op.op, op.dtype, op.count, op.reduction, op.root_or_peer),
            site.file == nullptr ? std::string()
@@ -302,9 +328,9 @@ void Submission::Record() {
   const uint64_t now = NowNs();
   for (Part& part : parts_) {
     Comm* const comm = part.comm;
+    size_t at = part.first;
     const MutexLock lock(&comm->mutex);
-    for (size_t k = 0; k < part.ops.size(); ++k) {
-      const devrt_collective_v0& op = part.ops[k];
+    for (const devrt_collective_v0& op : part.ops) {
       Call call;
       call.op = op.op;
       call.reduction = op.reduction;
@@ -313,9 +339,10 @@ void Submission::Record() {
       call.stream = part.stream.id();
       call.dtype = op.dtype;
       call.root_or_peer = op.root_or_peer;
-      call.site = part.operations[k]->site();
-      comm->pending.push_back(
-          {OrderPoint(), comm->ring->Append(call, now), /*is_submitted=*/false});
+      call.site = operations_[at].operation->site();
+      at = operations_[at].next;
+      comm->pending.push_back({OrderPoint(), comm->ring->Append(call, now),
+                               /*is_submitted=*/false});
     }
     part.last = comm->pending.back().number;
   }
@@ -399,16 +426,14 @@ absl::Status Submission::AwaitEnqueued() const {
 absl::Status Submission::Enqueue(CallSite site) {
   const Orders orders = OrdersOf();
   // Ranks that share a device may wait for each other (device_order.h).
-  const bool keeps_lock = std::none_of(
-      comms_.begin(), comms_.end(),
-      [](const Comm* comm) { return comm->options.shared_device; });
+  const bool keeps_lock = !shares_device_;
   bool is_locked = true;
   bool is_recorded = false;
   LockAll(orders);
   absl::InlinedVector<JointPart, 1> joint;
   absl::InlinedVector<devrt_submission_v0, 1> submissions;
   for (Part& part : parts_) {
-    AddBefore(*part.comm, &part.after);
+    AddBefore(*part.comm, part.stream, &part.after);
     joint.push_back(
         {part.stream, part.touched, part.ranges, part.after, part.capture});
     submissions.push_back({sizeof(devrt_submission_v0),
@@ -457,30 +482,16 @@ absl::Status Submission::Run(CallSite site) {
   DEVRT_RETURN_IF_ERROR(FindComms());
   DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms_));
   absl::Status checked = Check();
-  const bool compares =
-      std::any_of(comms_.begin(), comms_.end(),
-                  [](const Comm* comm) { return comm->bootstrap != nullptr; });
-  if (compares) checked = Compare(checked);
+  if (compares_) checked = Compare(checked);
   DEVRT_RETURN_IF_ERROR(checked);
   return Enqueue(site);
 }
 
 }  // namespace
 
-absl::Status SubmitTogether(absl::Span<const SubmittedOperation> operations,
+absl::Status SubmitTogether(absl::Span<SubmittedOperation> operations,
                             CallSite site) {
   return Submission(operations).Run(site);
-}
-
-absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
-                            CallSite site) {
-  std::vector<SubmittedOperation> submitted;
-  submitted.reserve(operations.size());
-  for (const GroupedOperation& grouped : operations) {
-    submitted.push_back(
-        {grouped.comm.get(), &grouped.operation, grouped.stream});
-  }
-  return SubmitTogether(submitted, site);
 }
 
 }  // namespace devrt::collectives::internal

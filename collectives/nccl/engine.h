@@ -71,7 +71,6 @@ class Engine {
   devrt_status buffer_deregister(devrt_comm comm, void* handle);
 
  private:
-  uint32_t Flags() const;
   devrt_status Missing(const char* what) const;
   devrt_status CheckShared() const;
   // Makes the child of a split or a shrink: make(place, config) calls the
