@@ -138,7 +138,7 @@ def test_failed_ranks_exchange_their_records(two):
             result.result()
     for text in texts.values():
         assert "over the bootstrap: they differ at 1; rank 0 is at 1 all_reduce(" in text
-        assert "rank 1 is at 1 all_reduce(float32 x 5, sum)" in text
+        assert "rank 1 is at 1 all_reduce(float64 x 5, sum)" in text
 
 
 class Request:
