@@ -33,9 +33,9 @@ namespace devrt::collectives::internal {
 // The communicators of one submission.
 class Submitting {
  public:
-  // `others`: all but the first, by their addresses.
+  // `others`: all but the first, by their addresses; nullptr: there is one.
   Submitting(absl::Span<Comm* const> comms,
-             const absl::flat_hash_map<const Comm*, size_t>& others)
+             const absl::flat_hash_map<const Comm*, size_t>* others)
       : first_(comms[0]), others_(others) {
     for (const Comm* const comm : comms.subspan(1)) {
       if (!HasKey(comm->key)) keys_.push_back(comm->key);
@@ -44,7 +44,7 @@ class Submitting {
 
   const Comm* first() const { return first_; }
   bool Has(const Comm* comm) const {
-    return comm == first_ || (!others_.empty() && others_.contains(comm));
+    return comm == first_ || (others_ != nullptr && others_->contains(comm));
   }
   bool HasKey(uint64_t key) const {
     return key == first_->key ||
@@ -53,7 +53,7 @@ class Submitting {
 
  private:
   const Comm* const first_;
-  const absl::flat_hash_map<const Comm*, size_t>& others_;
+  const absl::flat_hash_map<const Comm*, size_t>* const others_;
   absl::InlinedVector<uint64_t, 1> keys_;  // other keys, each once: mostly none
 };
 

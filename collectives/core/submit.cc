@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "arrays/copy/copy_steps.h"
 #include "arrays/storage/joint_step.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/create.h"
@@ -22,14 +21,13 @@
 #include "collectives/core/failure.h"
 #include "collectives/core/operation_checks.h"
 #include "collectives/core/signatures.h"
+#include "collectives/core/submit_steps.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
-#include "streams/objects/stream_record.h"
 
 namespace devrt::collectives::internal {
 namespace {
 
-using devrt::internal::CaptureNumber;
 using devrt::internal::JointPart;
 using devrt::internal::Touched;
 using devrt::internal::UsedRange;
@@ -79,8 +77,6 @@ class Submission {
   void Withdraw();
   void Note(absl::Span<DeviceOrder* const> orders,
             absl::Span<const JointPart> joint, bool kept_lock);
-  absl::Status AwaitEnqueued() const;
-  absl::Status Explain(absl::Status status);
 
   const absl::Span<SubmittedOperation> operations_;
   absl::InlinedVector<Comm*, 1> comms_;  // each once
@@ -91,41 +87,6 @@ class Submission {
   absl::flat_hash_map<const Comm*, size_t> newest_;
   size_t newest_of_first_ = SIZE_MAX;
 };
-
-bool MeetsAll(const devrt_collective_v0& op) {
-  return op.op != DEVRT_COLLECTIVE_SEND && op.op != DEVRT_COLLECTIVE_RECV;
-}
-bool MeetsAll(const Operation& operation) {
-  return operation.kind() != OpKind::kSend && operation.kind() != OpKind::kRecv;
-}
-
-// The calls of the part end at `end`.
-void NoteEnd(Comm* comm, const Part& part, OrderPoint end) {
-  const MutexLock lock(&comm->mutex);
-  auto& pending = comm->pending;
-  for (auto call = pending.rbegin(); call != pending.rend(); ++call) {
-    if (call->number > part.last) continue;
-    if (part.last - call->number >= part.ops.size()) break;
-    call->end = end;
-    call->is_submitted = true;
-  }
-  // Their numbers follow each other.
-  while (pending.back().number - pending.front().number >= kRecords) {
-    pending.pop_front();
-  }
-}
-
-// Adds the work that the next submission of the communicator comes after, but
-// for that of the stream itself.
-void AddBefore(const Comm& comm, StreamRef stream, OrderPoints* points) {
-  if (!comm.needs_order) return;
-  const devrt::internal::Timeline* const own =
-      stream.record()->timeline.load(std::memory_order_relaxed);
-  for (const OrderPoint& point : comm.last) {
-    if (point.timeline != own) points->push_back(point);
-  }
-  if (comm.takes_part) comm.order->AddBefore(comm, points);
-}
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
   for (DeviceOrder* const order : orders) order->Lock();
@@ -163,33 +124,13 @@ absl::Status Submission::PartOf(const SubmittedOperation& submitted,
                                 Part** part) {
   Comm* const comm = submitted.comm;
   size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
-  const StreamRef stream = submitted.stream.has_value()
-                               ? *submitted.stream
-                               : CurrentStream(comm->device);
+  const StreamRef stream = StreamOf(submitted);
   if (newest != SIZE_MAX && parts_[newest].stream == stream) {
     *part = &parts_[newest];
     return absl::OkStatus();
   }
-  if (stream.device() != comm->device) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(comm->Text(), ": ", ToString(submitted.operation->kind()),
-                     ": the stream is of ", stream.device().name(), ", not of ",
-                     comm->device.name()));
-  }
   std::optional<CaptureNumber> capture;
-  if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
-    const absl::Status may = devrt::internal::CheckMayWait(stream);
-    if (!may.ok() && IsCaptureError(may)) {
-      return CaptureError(absl::StrCat(
-          comm->Text(), ": ", ToString(submitted.operation->kind()),
-          " cannot run on stream ", stream.id(),
-          ", which is capturing: ", comm->info.name,
-          " captures no collectives; submit it before the capture begins, or "
-          "after its end"));
-    }
-    DEVRT_RETURN_IF_ERROR(may);
-    capture = CaptureNumber::kNone;
-  }
+  DEVRT_RETURN_IF_ERROR(CheckStream(submitted, stream, &capture));
   newest = parts_.size();
   *part = &parts_.emplace_back(comm, stream);
   (*part)->capture = capture;
@@ -210,20 +151,14 @@ absl::Status Submission::CheckOne(size_t index) {
     operations_[part->newest].next = index;
   }
   part->newest = index;
-  if (submitted.operation->has_arrays()) {
-    const auto touch = [part](const std::optional<Array>& array, bool writes) {
-      part->touched.push_back({array->storage().get(), writes});
-    };
-    if (checked.dst_bytes != 0) touch(submitted.operation->out(), true);
-    if (checked.src_bytes != 0) touch(submitted.operation->in(), false);
-  } else {
-    if (checked.dst_bytes != 0) {
-      part->ranges.push_back({checked.op.dst, checked.dst_bytes});
-    }
-    if (checked.src_bytes != 0 && checked.op.src != checked.op.dst) {
-      part->ranges.push_back({checked.op.src, checked.src_bytes});
-    }
-  }
+  ForEachMemory(
+      *submitted.operation, checked,
+      [part](devrt::internal::Storage* storage, bool writes) {
+        part->touched.push_back({storage, writes});
+      },
+      [part](const void* pointer, uint64_t bytes) {
+        part->ranges.push_back({pointer, bytes});
+      });
   return absl::OkStatus();
 }
 
@@ -331,18 +266,8 @@ void Submission::Record() {
     size_t at = part.first;
     const MutexLock lock(&comm->mutex);
     for (const devrt_collective_v0& op : part.ops) {
-      Call call;
-      call.op = op.op;
-      call.reduction = op.reduction;
-      call.sequence = MeetsAll(op) ? ++comm->sequence : 0;
-      call.count = op.count;
-      call.stream = part.stream.id();
-      call.dtype = op.dtype;
-      call.root_or_peer = op.root_or_peer;
-      call.site = operations_[at].operation->site();
+      RecordCall(comm, op, part.stream, operations_[at].operation->site(), now);
       at = operations_[at].next;
-      comm->pending.push_back({OrderPoint(), comm->ring->Append(call, now),
-                               /*is_submitted=*/false});
     }
     part.last = comm->pending.back().number;
   }
@@ -354,9 +279,7 @@ void Submission::Withdraw() {
     Comm* const comm = part.comm;
     const MutexLock lock(&comm->mutex);
     for (const devrt_collective_v0& op : part.ops) {
-      comm->ring->Withdraw();
-      comm->pending.pop_back();
-      if (MeetsAll(op)) --comm->sequence;
+      WithdrawCall(comm, op);
     }
   }
 }
@@ -364,7 +287,7 @@ void Submission::Withdraw() {
 void Submission::Note(absl::Span<DeviceOrder* const> orders,
                       absl::Span<const JointPart> joint, bool kept_lock) {
   for (Comm* const comm : comms_) comm->last.clear();
-  const Submitting submitting(comms_, newest_);
+  const Submitting submitting(comms_, &newest_);
   for (DeviceOrder* const order : orders) order->Begin(submitting, kept_lock);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
@@ -372,55 +295,8 @@ void Submission::Note(absl::Span<DeviceOrder* const> orders,
     const OrderPoint end = joint[i].end;
     comm->last.push_back(end);
     if (comm->takes_part) comm->order->Add(*comm, end);
-    NoteEnd(comm, part, end);
+    NoteEnd(comm, part.last, part.ops.size(), end);
   }
-}
-
-// An error of the engine, which may have found that a communicator has failed:
-// then the failure, or ABORTED if it came before the call.
-absl::Status Submission::Explain(absl::Status status) {
-  if (absl::IsDeadlineExceeded(status)) {
-    // Part of the operations may be enqueued.
-    for (Comm* const comm : comms_) Fail(comm, status);
-  }
-  for (Comm* const comm : comms_) {
-    FailIfLate(comm);
-    const absl::Status failure = PollForFailure(comm);
-    if (failure.ok()) continue;
-    return absl::IsAborted(status) ? CheckReady(*comm) : failure;
-  }
-  return status;
-}
-
-// The engine may enqueue after submit has returned.  Until then the streams must
-// get no other work.
-absl::Status Submission::AwaitEnqueued() const {
-  // The simulator enqueues at once, and a poll is a step of its schedule.
-  if (comms_[0]->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
-    return absl::OkStatus();
-  }
-  bool is_ready = true;
-  for (Comm* const comm : comms_) {
-    if (comm->provider.is_pending != nullptr &&
-        !comm->provider.is_pending(comm->handle)) {
-      continue;
-    }
-    uint32_t state = DEVRT_COMM_PENDING;
-    DEVRT_RETURN_IF_ERROR(
-        comm->Take(comm->provider.table->comm_poll(comm->provider.self,
-                                                   comm->handle, &state),
-                   "comm_poll"));
-    is_ready = state == DEVRT_COMM_READY;
-    if (!is_ready) break;
-  }
-  if (is_ready) return absl::OkStatus();
-  absl::Duration limit = absl::InfiniteDuration();
-  std::vector<std::shared_ptr<Comm>> comms;
-  for (Comm* const comm : comms_) {
-    limit = std::min(limit, comm->options.timeout);
-    comms.push_back(comm->shared_from_this());
-  }
-  return AwaitReady(comms, absl::Now() + limit);
 }
 
 absl::Status Submission::Enqueue(CallSite site) {
@@ -458,7 +334,7 @@ absl::Status Submission::Enqueue(CallSite site) {
           UnlockAll(orders);
           is_locked = false;
         }
-        enqueued = AwaitEnqueued();
+        enqueued = AwaitEnqueued(comms_);
         return error;
       });
   // Not inside: the order's lock is taken before those of storages.
@@ -466,7 +342,7 @@ absl::Status Submission::Enqueue(CallSite site) {
   if (status.ok()) Note(orders, joint, keeps_lock);
   UnlockAll(orders);
   if (!status.ok()) {
-    status = Explain(status);
+    status = Explain(comms_, status);
     // A refusal, unless a communicator has failed in the call.
     const bool is_clean = std::all_of(
         comms_.begin(), comms_.end(),
@@ -474,7 +350,7 @@ absl::Status Submission::Enqueue(CallSite site) {
     if (is_recorded && is_clean) Withdraw();
     return status;
   }
-  return enqueued.ok() ? enqueued : Explain(enqueued);
+  return enqueued.ok() ? enqueued : Explain(comms_, enqueued);
 }
 
 absl::Status Submission::Run(CallSite site) {
@@ -491,6 +367,13 @@ absl::Status Submission::Run(CallSite site) {
 
 absl::Status SubmitTogether(absl::Span<SubmittedOperation> operations,
                             CallSite site) {
+  if (operations.size() == 1) {
+    const Comm* const comm = operations[0].comm;
+    if (comm != nullptr && comm->bootstrap == nullptr &&
+        !comm->options.shared_device) {
+      return SubmitOne(operations[0], site);
+    }
+  }
   return Submission(operations).Run(site);
 }
 
