@@ -11,7 +11,10 @@
 #ifndef DEVRT_COLLECTIVES_PROVIDER_H_
 #define DEVRT_COLLECTIVES_PROVIDER_H_
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_collectives.h"
@@ -26,9 +29,15 @@ struct Provider {
   // True if the table is an extension of the device's backend, so that layers
   // stand in front of it.
   bool is_of_backend = false;
+  // Returns true if the communicator is PENDING since its last submission, so
+  // that nobody has to poll one that is not; nullptr: only a poll tells.
+  bool (*is_pending)(devrt_comm comm) = nullptr;
 
   bool Has(uint32_t flag) const { return (table->flags & flag) != 0; }
 };
+
+// ProviderInfo::features of a table's flags.
+std::vector<std::string> FeaturesOf(uint32_t flags);
 
 // The provider of a device: the extension of its backend if `name` is empty or
 // the backend's; else nccl for cuda and rccl for hip.

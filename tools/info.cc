@@ -61,7 +61,8 @@ std::string EngineText(
     const absl::StatusOr<collectives::ProviderInfo>& engine) {
   if (!engine.ok()) return Explain(engine.status());
   return Printable(engine->name + " " + engine->version +
-                   (engine->path.empty() ? "" : " from " + engine->path));
+                   (engine->path.empty() ? "" : " from " + engine->path) +
+                   ": " + absl::StrJoin(engine->features, ", "));
 }
 
 std::string FaultText(const DeviceProperties& p) {
@@ -159,6 +160,11 @@ void WriteJson(const DeviceReport& report, JsonWriter* json) {
     json->Key("engine").String(report.engine->name);
     json->Key("version").String(report.engine->version);
     json->Key("path").String(report.engine->path);
+    json->Key("features").BeginArray();
+    for (const std::string& feature : report.engine->features) {
+      json->String(feature);
+    }
+    json->End();
   } else {
     json->Key("error");
     WriteError(report.engine.status(), json);

@@ -60,8 +60,9 @@ struct Link {
   LinkKind kind = LinkKind::kUnknown;
   bool can = false;
   absl::Status failure = absl::OkStatus();  // from the driver or --try
-  // GB/s of copies from the device to the peer, with --measure.
-  std::optional<absl::StatusOr<double>> bandwidth;
+  // Of copies from the device to the peer, with --measure:
+  std::optional<absl::StatusOr<double>> bandwidth;  // GB/s
+  double small_copy_us = 0;
 
   bool is_itself() const { return device == peer; }
   bool crosses_backends() const {
@@ -193,6 +194,34 @@ std::string LegendText(const std::vector<Link>& links) {
   return text;
 }
 
+// By backend, the keys of DEVRT_MTIA with which the simulator's collectives
+// take the time of the slowest link.
+std::map<std::string, std::string> SimulatorKeys(
+    const std::vector<Link>& links) {
+  struct Slowest {
+    double gigabytes = 0;
+    double small_copy_us = 0;
+  };
+  std::map<std::string, Slowest> slowest;
+  for (const Link& link : links) {
+    if (!link.bandwidth.has_value() || !link.bandwidth->ok()) continue;
+    Slowest& of =
+        slowest.try_emplace(link.device->device.backend().name(), Slowest())
+            .first->second;
+    if (of.gigabytes == 0 || **link.bandwidth < of.gigabytes) {
+      of.gigabytes = **link.bandwidth;
+    }
+    of.small_copy_us = std::max(of.small_copy_us, link.small_copy_us);
+  }
+  std::map<std::string, std::string> keys;
+  for (const auto& [backend, of] : slowest) {
+    keys[backend] =
+        absl::StrFormat("collective_link=%.0fMB/s,collective_alpha=%.0fns",
+                        of.gigabytes * 1e3, of.small_copy_us * 1e3);
+  }
+  return keys;
+}
+
 // Backends that cannot be used here, and facts that this machine does not tell.
 std::vector<std::pair<std::string, std::string>> Missing(
     const std::vector<FoundBackend>& backends, const std::vector<Place>& places,
@@ -305,6 +334,11 @@ std::string Json(const Topology& topology, bool tried) {
   json.End().Key("links").BeginArray();
   for (const Link& link : topology.links) WriteLink(link, tried, &json);
   json.End().Key("numa_nodes").Number(topology.numa_nodes);
+  json.Key("simulator_keys").BeginObject();
+  for (const auto& [backend, keys] : SimulatorKeys(topology.links)) {
+    json.Key(backend).String(keys);
+  }
+  json.End();
   json.Key("missing").BeginArray();
   for (const auto& [what, why] : topology.missing) {
     json.BeginObject().Key("what").String(what);
@@ -328,6 +362,11 @@ std::string Text(const Topology& topology) {
         "memory:\n\n" +
         BandwidthMatrix(topology.places, topology.links, topology.host);
   }
+  for (const auto& [backend, keys] : SimulatorKeys(topology.links)) {
+    text += "\nThe slowest of these links of " + backend +
+            ", for collectives in the simulator:\n\n  DEVRT_MTIA=" + keys +
+            "\n";
+  }
   if (!topology.missing.empty()) text += "\nMissing on this machine:\n\n";
   for (const auto& [what, why] : topology.missing) {
     text += "  " + PadRight(what, 7) + " " +
@@ -346,7 +385,12 @@ int MeasureAll(Topology* topology) {
   };
   for (Link& link : topology->links) {
     if (link.is_itself() || link.crosses_backends()) continue;
-    link.bandwidth = note(MeasurePair(link.device->device, link.peer->device));
+    const absl::StatusOr<PairFigures> figures =
+        MeasurePair(link.device->device, link.peer->device);
+    link.bandwidth =
+        note(figures.ok() ? absl::StatusOr<double>(figures->gigabytes)
+                          : figures.status());
+    if (figures.ok()) link.small_copy_us = figures->small_copy_us;
   }
   for (const Place& place : topology->places) {
     topology->host.push_back({note(MeasureFromHost(place.device)),

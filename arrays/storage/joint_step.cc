@@ -33,54 +33,50 @@ class JointStep {
  private:
   absl::Status RunLocked(const char* call, EnqueueJointly enqueue,
                          std::optional<OrderPoint>* for_host);
-  absl::Status Join(size_t part, std::optional<OrderPoint>* for_host);
-  void Note(size_t part, bool ordered);
+  absl::Status Join(size_t index, std::optional<OrderPoint>* for_host);
+  void Note(size_t index, bool ordered);
+  size_t StepsBegin(size_t part) const {
+    return part == 0 ? 0 : parts_[part - 1].steps_end;
+  }
 
   const absl::Span<JointPart> parts_;
   const CallSite site_;
-  // Pieces of a part that an OrderedStep can hold, and where each part ends.
+  // Pieces of the parts that an OrderedStep can hold.
   absl::InlinedVector<OrderedStep, 1> steps_;
-  absl::InlinedVector<size_t, 1> ends_;
   absl::InlinedVector<Storage*, 2> locks_;
-  absl::InlinedVector<CaptureNumber, 1> captures_;
-  absl::InlinedVector<devrt_stream, 1> handles_;
 };
 
 JointStep::JointStep(absl::Span<JointPart> parts, CallSite site)
-    : parts_(parts),
-      site_(site),
-      captures_(parts.size(), CaptureNumber::kNone),
-      handles_(parts.size()) {
-  ends_.reserve(parts.size());
-  for (const JointPart& part : parts) {
-    size_t at = 0;
-    do {
+    : parts_(parts), site_(site) {
+  for (JointPart& part : parts) {
+    for (size_t at = 0; at < part.touched.size(); at += OrderedStep::kMost) {
       steps_.emplace_back(part.touched.subspan(at, OrderedStep::kMost));
-      at += OrderedStep::kMost;
-    } while (at < part.touched.size());
-    ends_.push_back(steps_.size());
+    }
+    part.steps_end = steps_.size();
     for (const Touched& t : part.touched) {
       if (t.storage->place().kind() == MemoryKind::kHost) continue;
       locks_.push_back(t.storage);
     }
   }
+  if (locks_.size() < 2) return;
   std::sort(locks_.begin(), locks_.end(), std::less<>());
   locks_.erase(std::unique(locks_.begin(), locks_.end()), locks_.end());
 }
 
-absl::Status JointStep::Join(size_t part, std::optional<OrderPoint>* for_host) {
-  const Step step = {parts_[part].stream, site_};
+absl::Status JointStep::Join(size_t index,
+                             std::optional<OrderPoint>* for_host) {
+  JointPart& part = parts_[index];
   StreamTarget target;
-  DEVRT_RETURN_IF_ERROR(ResolveStream(step.stream, kOperation, site_, &target));
-  handles_[part] = target.handle;
-  if (parts_[part].capture.has_value()) {
-    captures_[part] = *parts_[part].capture;
+  DEVRT_RETURN_IF_ERROR(ResolveStream(part.stream, kOperation, site_, &target));
+  part.handle = target.handle;
+  if (part.capture.has_value()) {
+    part.held = *part.capture;
   } else {
-    DEVRT_ASSIGN_OR_RETURN(captures_[part], HoldCapture(step.stream));
+    DEVRT_ASSIGN_OR_RETURN(part.held, HoldCapture(part.stream));
   }
   const Timeline* const timeline = target.timeline();
-  for (const OrderPoint& point : parts_[part].after) {
-    if (captures_[part] != CaptureNumber::kNone) break;
+  for (const OrderPoint& point : part.after) {
+    if (part.held != CaptureNumber::kNone) break;
     if (point.timeline == timeline || timeline->IsAfter(point)) continue;
     DEVRT_ASSIGN_OR_RETURN(const bool ordered,
                            OrderAfter(target, point, /*capturing=*/false));
@@ -88,22 +84,22 @@ absl::Status JointStep::Join(size_t part, std::optional<OrderPoint>* for_host) {
     *for_host = point;
     return absl::OkStatus();
   }
-  for (size_t i = part == 0 ? 0 : ends_[part - 1]; i < ends_[part]; ++i) {
+  for (size_t i = StepsBegin(index); i < part.steps_end; ++i) {
     DEVRT_RETURN_IF_ERROR(
-        steps_[i].Join(step, target, captures_[part], for_host));
+        steps_[i].Join(Step{part.stream, site_}, target, part.held, for_host));
     if (for_host->has_value()) return absl::OkStatus();
   }
-  TellKnownOrder(step.stream);
+  TellKnownOrder(part.stream);
   return absl::OkStatus();
 }
 
-void JointStep::Note(size_t part, bool ordered) {
-  const StreamRef stream = parts_[part].stream;
-  stream.record()->dirty.store(true, std::memory_order_relaxed);
-  for (size_t i = part == 0 ? 0 : ends_[part - 1]; i < ends_[part]; ++i) {
-    steps_[i].Note(stream, captures_[part], ordered);
+void JointStep::Note(size_t index, bool ordered) {
+  JointPart& part = parts_[index];
+  part.stream.record()->dirty.store(true, std::memory_order_relaxed);
+  for (size_t i = StepsBegin(index); i < part.steps_end; ++i) {
+    steps_[i].Note(part.stream, part.held, ordered);
   }
-  if (ordered) parts_[part].end = PointOf(stream);
+  if (ordered) part.end = PointOf(part.stream);
 }
 
 absl::Status JointStep::RunLocked(const char* call, EnqueueJointly enqueue,
@@ -113,7 +109,7 @@ absl::Status JointStep::RunLocked(const char* call, EnqueueJointly enqueue,
     if (!status.ok() || for_host->has_value()) return status;
   }
   SetCallSite(site_);
-  const devrt_status error = enqueue(handles_);
+  const devrt_status error = enqueue(parts_);
   SetCallSite({});
   for (size_t i = 0; i < parts_.size(); ++i) Note(i, error == nullptr);
   return FromPlugin(parts_[0].stream.record()->device, error, call);

@@ -5,8 +5,8 @@
 //
 //   const Touched touched[] = {{out, true}, {in, false}};
 //   JointPart part = {stream, touched};
-//   return RunJointly({&part, 1}, site, [&](auto handles) {
-//     return table->submit(self, SubmissionOn(handles[0]), 1);
+//   return RunJointly({&part, 1}, "all_reduce", site, [&](auto parts) {
+//     return table->submit(self, SubmissionOn(parts[0].handle), 1);
 //   });
 //
 // Libraries above libdevrt use it, for which it is exported.
@@ -14,6 +14,7 @@
 #ifndef DEVRT_ARRAYS_STORAGE_JOINT_STEP_H_
 #define DEVRT_ARRAYS_STORAGE_JOINT_STEP_H_
 
+#include <cstddef>
 #include <optional>
 
 #include "absl/functional/function_ref.h"
@@ -40,14 +41,19 @@ struct JointPart {
   absl::Span<const OrderPoint> after = {};
   // The capture that the stream is part of, if the caller has asked.
   std::optional<CaptureNumber> capture = std::nullopt;
+  // Receives the stream's handle, for `enqueue`.
+  devrt_stream handle = nullptr;
   // Receives the point behind the work, if the submission succeeds.
   OrderPoint end = {};
+
+  // For RunJointly: the stream's capture, and where the part's steps end.
+  CaptureNumber held = CaptureNumber::kNone;
+  size_t steps_end = 0;
 };
 
-// Submits the work of all parts.  Takes the streams' handles, in the order of
-// the parts.
+// Submits the work of all parts.
 using EnqueueJointly =
-    absl::FunctionRef<devrt_status(absl::Span<const devrt_stream> handles)>;
+    absl::FunctionRef<devrt_status(absl::Span<const JointPart> parts)>;
 
 // RunOrdered for all parts as one step.  The streams may be of several devices
 // of one backend.  Of an error of `enqueue` the text names the device of the

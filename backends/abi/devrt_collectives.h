@@ -73,6 +73,10 @@ typedef struct devrt_comm_impl* devrt_comm;
 /* Collectives that are not alike, or a send and a receive of different sizes,
  * fail the communicator on every rank, with INVALID_ARGUMENT. */
 #define DEVRT_COLLECTIVES_COMPARES 1024u
+/* Operations of communicators of one device follow each other as they were
+ * submitted, whatever their streams: the caller need not order them.  All ranks
+ * still submit in one order. */
+#define DEVRT_COLLECTIVES_KEEPS_ORDER 2048u
 
 /* devrt_collective_v0.op.  n is the number of ranks; `count` elements of: */
 #define DEVRT_COLLECTIVE_ALL_REDUCE 0u     /* src and dst */

@@ -31,6 +31,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,14 @@ class DEVRT_EXPORT Bootstrap {
   // Returns what each rank gave, by rank.  Collective.
   virtual absl::StatusOr<std::vector<std::string>> AllGather(
       std::string mine, absl::Time deadline) = 0;
+  // [any thread, also beside AllGather] A store, for Options::exchange_records:
+  // what a rank puts under a name, once, each rank can get.  Get waits for it;
+  // nullopt: it has not come by the deadline.  UNIMPLEMENTED where nothing
+  // keeps the bytes, as in an MPI communicator:
+  virtual absl::Status Put(std::string_view name, std::string bytes);
+  virtual absl::StatusOr<std::optional<std::string>> Get(std::string_view name,
+                                                         int rank,
+                                                         absl::Time deadline);
 };
 
 // For ranks that are threads of one process: one object for each.
@@ -89,8 +98,13 @@ struct BootstrapCallbacks {
   std::function<absl::StatusOr<std::vector<std::string>>(std::string mine,
                                                          absl::Time deadline)>
       all_gather;
+  // As Bootstrap::Put and Get; both or neither:
+  std::function<absl::Status(std::string_view name, std::string bytes)> put;
+  std::function<absl::StatusOr<std::optional<std::string>>(
+      std::string_view name, int rank, absl::Time deadline)>
+      get;
 };
-// INVALID_ARGUMENT without a function, or for a rank outside of [0, size).
+// INVALID_ARGUMENT without `all_gather`, or for a rank outside of [0, size).
 DEVRT_EXPORT absl::StatusOr<std::unique_ptr<Bootstrap>> FromCallbacks(
     BootstrapCallbacks callbacks);
 

@@ -67,7 +67,7 @@ inline std::optional<FileRecord> FromBytes(std::string_view bytes) {
 
 // The names in the folder that a bootstrap made.
 struct Listing {
-  std::vector<std::string> exchanges;  // files of exchanges, and drafts
+  std::vector<std::string> exchanges;  // and what ranks have put; drafts of both
   std::vector<uint64_t> ends;          // ranks
   std::vector<uint64_t> claims;        // ranks
   bool has_last = false;
@@ -86,9 +86,11 @@ struct Listing {
       claims.push_back(rank);
     } else if (parts.size() == 2 && parts[0] == "end") {
       ends.push_back(rank);
-    } else if (absl::SimpleAtoi(parts[parts.size() - 2], &first) &&
-               (parts.size() == 2 ||
-                (parts.size() == 3 && parts[0] == "draft"))) {
+    } else if ((absl::SimpleAtoi(parts[parts.size() - 2], &first) &&
+                (parts.size() == 2 ||
+                 (parts.size() == 3 && parts[0] == "draft"))) ||
+               parts[0] == "put" ||
+               (parts[0] == "draft" && parts[1] == "put")) {
       exchanges.emplace_back(name);
     }
   }

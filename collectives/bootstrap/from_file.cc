@@ -4,7 +4,8 @@
 //
 //   claim.RANK        made by FromFile: the rank is taken, and by which job
 //   ROUND.RANK        what the rank gave in an exchange
-//   draft.ROUND.RANK  the same, before all of it is written
+//   put.NAME.RANK     what the rank has put under a name
+//   draft.*           one of these, before all of it is written
 //   end.RANK          the rank's bootstrap has ended
 //   last              somebody removes the files
 //
@@ -43,6 +44,7 @@
 #include "collectives/bootstrap/folder_files.h"
 #include "collectives/bootstrap/rank_lists.h"
 #include "devrt/collectives/bootstrap.h"
+#include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives {
@@ -57,6 +59,7 @@ constexpr off_t kLargestFile = 16 << 20;
 // How long a rank waits for others to end, or for a removal.
 constexpr absl::Duration kRemoval = absl::Seconds(1);
 constexpr absl::Duration kRemovalPause = absl::Milliseconds(1);
+constexpr absl::Duration kGetPause = absl::Milliseconds(10);
 
 class Fd {
  public:
@@ -149,7 +152,7 @@ class FileBootstrap final : public Bootstrap {
       std::string mine, absl::Time deadline) override {
     const absl::Time begin = absl::Now();
     const uint64_t round = ++round_;
-    DEVRT_RETURN_IF_ERROR(Publish(round, mine));
+    DEVRT_RETURN_IF_ERROR(Publish(NameOf(round, rank_), round, mine));
     std::vector<std::string> all(size_);
     std::vector<int> missing;
     for (int i = 0; i < size_; ++i) {
@@ -161,7 +164,7 @@ class FileBootstrap final : public Bootstrap {
       std::vector<int> still;
       for (const int rank : missing) {
         DEVRT_ASSIGN_OR_RETURN(std::optional<std::string> part,
-                               Read(round, rank));
+                               Read(NameOf(round, rank), round, rank));
         if (part.has_value()) {
           all[rank] = *std::move(part);
         } else {
@@ -181,6 +184,22 @@ class FileBootstrap final : public Bootstrap {
     return all;
   }
 
+  absl::Status Put(std::string_view name, std::string bytes) override {
+    return Publish(NameOf(PutName(name), rank_), 0, bytes);
+  }
+  absl::StatusOr<std::optional<std::string>> Get(std::string_view name,
+                                                 int rank,
+                                                 absl::Time deadline) override {
+    for (;;) {
+      DEVRT_ASSIGN_OR_RETURN(
+          std::optional<std::string> bytes,
+          Read(NameOf(PutName(name), static_cast<uint64_t>(rank)), 0, rank));
+      const absl::Time now = absl::Now();
+      if (bytes.has_value() || now >= deadline) return bytes;
+      absl::SleepFor(std::min(kGetPause, deadline - now));
+    }
+  }
+
  private:
   std::string PathOf(const std::string& name) const {
     return absl::StrCat(path_, "/", name);
@@ -188,6 +207,9 @@ class FileBootstrap final : public Bootstrap {
   template <typename First>
   static std::string NameOf(First first, uint64_t rank) {
     return absl::StrCat(first, ".", rank);
+  }
+  static std::string PutName(std::string_view name) {
+    return absl::StrCat("put.", absl::string_view(name.data(), name.size()));
   }
   void Remove(const std::string& name) const {
     (void)unlinkat(folder_.get(), name.c_str(), 0);
@@ -267,8 +289,8 @@ class FileBootstrap final : public Bootstrap {
     return absl::OkStatus();
   }
 
-  absl::Status Publish(uint64_t round, std::string_view payload) const {
-    const std::string name = NameOf(round, rank_);
+  absl::Status Publish(const std::string& name, uint64_t round,
+                       std::string_view payload) const {
     const std::string draft = absl::StrCat("draft.", name);
     Remove(draft);
     {
@@ -290,8 +312,8 @@ class FileBootstrap final : public Bootstrap {
   }
 
   // The payload of a rank's file; nullopt if there is no such file yet.
-  absl::StatusOr<std::optional<std::string>> Read(uint64_t round, int rank) {
-    const std::string name = NameOf(round, rank);
+  absl::StatusOr<std::optional<std::string>> Read(const std::string& name,
+                                                  uint64_t round, int rank) {
     DEVRT_ASSIGN_OR_RETURN(const std::optional<std::string> bytes,
                            BytesOf(name));
     if (!bytes.has_value()) return std::nullopt;
@@ -364,6 +386,7 @@ class FileBootstrap final : public Bootstrap {
           " in exchange ", record->round, "; expected is rank ", rank, " of ",
           size_, " in exchange ", round));
     }
+    const MutexLock lock(&claims_mutex_);
     if (!claims_[rank].has_value()) {
       const std::optional<FileRecord> claim = ReadClaim(rank);
       if (!claim.has_value() || claim->claim != record->claim) {
@@ -420,6 +443,7 @@ class FileBootstrap final : public Bootstrap {
   const int rank_;
   const int size_;
   const std::string job_;
+  Mutex claims_mutex_;  // Get may run beside AllGather
   // The random numbers of the ranks' claims, as far as they are known.
   std::vector<std::optional<uint64_t>> claims_;
   bool claimed_ = false;

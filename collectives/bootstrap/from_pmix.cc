@@ -40,6 +40,7 @@ namespace pmix = internal::pmix;
 constexpr const char* kLibrary = "libpmix.so.2";
 // Between two requests for bytes that a rank has not published.
 constexpr absl::Duration kPause = absl::Milliseconds(20);
+constexpr absl::Duration kShortest = absl::Milliseconds(5);
 
 // The library, which is never unloaded.
 absl::StatusOr<const pmix::Functions*> Load() {
@@ -123,6 +124,12 @@ class PmixBootstrap final : public Bootstrap {
   int size() const override { return size_; }
   absl::StatusOr<std::vector<std::string>> AllGather(
       std::string mine, absl::Time deadline) override;
+  absl::Status Put(std::string_view name, std::string bytes) override {
+    return Publish(PutKey(name), &bytes);
+  }
+  absl::StatusOr<std::optional<std::string>> Get(std::string_view name,
+                                                 int rank,
+                                                 absl::Time deadline) override;
 
  private:
   absl::Status Error(const char* call, pmix::Status status) const {
@@ -130,6 +137,12 @@ class PmixBootstrap final : public Bootstrap {
                                             ": ", f_.error_string(status)));
   }
   absl::Status Publish(const std::string& key, std::string* bytes) const;
+  std::string PutKey(std::string_view name) const {
+    return absl::StrCat("devrt.", number_, ".put.",
+                        absl::string_view(name.data(), name.size()));
+  }
+  absl::Status AskFor(const std::string& key, int rank,
+                      const std::shared_ptr<Exchange>& exchange) const;
   // Asks for what is not there and was not asked for.
   absl::Status Ask(const std::string& key,
                    const std::shared_ptr<Exchange>& exchange) const;
@@ -157,23 +170,56 @@ absl::Status PmixBootstrap::Publish(const std::string& key,
                                   : Error("PMIx_Commit", status);
 }
 
+absl::Status PmixBootstrap::AskFor(
+    const std::string& key, int rank,
+    const std::shared_ptr<Exchange>& exchange) const {
+  {
+    const std::lock_guard<std::mutex> lock(exchange->mutex);
+    if (exchange->waits[rank] || exchange->parts[rank].has_value()) {
+      return absl::OkStatus();
+    }
+    exchange->waits[rank] = true;
+  }
+  pmix::Proc proc = self_;
+  proc.rank = static_cast<uint32_t>(rank);
+  auto request = std::make_unique<Request>(Request{exchange, rank});
+  const pmix::Status status =
+      f_.get_nb(&proc, key.c_str(), nullptr, 0, &Answer, request.get());
+  if (status != pmix::kSuccess) return Error("PMIx_Get_nb", status);
+  (void)request.release();  // Answer's
+  return absl::OkStatus();
+}
+
 absl::Status PmixBootstrap::Ask(
     const std::string& key, const std::shared_ptr<Exchange>& exchange) const {
   for (int rank = 0; rank < size_; ++rank) {
-    {
-      const std::lock_guard<std::mutex> lock(exchange->mutex);
-      if (exchange->waits[rank] || exchange->parts[rank].has_value()) continue;
-      exchange->waits[rank] = true;
-    }
-    pmix::Proc proc = self_;
-    proc.rank = static_cast<uint32_t>(rank);
-    auto request = std::make_unique<Request>(Request{exchange, rank});
-    const pmix::Status status =
-        f_.get_nb(&proc, key.c_str(), nullptr, 0, &Answer, request.get());
-    if (status != pmix::kSuccess) return Error("PMIx_Get_nb", status);
-    (void)request.release();  // Answer's
+    DEVRT_RETURN_IF_ERROR(AskFor(key, rank, exchange));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::string>> PmixBootstrap::Get(
+    std::string_view name, int rank, absl::Time deadline) {
+  const std::string key = PutKey(name);
+  const auto exchange = std::make_shared<Exchange>(size_);
+  for (;;) {
+    DEVRT_RETURN_IF_ERROR(AskFor(key, rank, exchange));
+    std::unique_lock<std::mutex> lock(exchange->mutex);
+    // An answer takes its time also where the deadline is over.
+    const absl::Time next =
+        std::max(absl::Now() + kShortest,
+                 std::min(deadline, absl::Now() + kPause));
+    exchange->changed.wait_until(lock, absl::ToChronoTime(next), [&] {
+      return exchange->parts[rank].has_value() ||
+             exchange->error != pmix::kSuccess;
+    });
+    if (exchange->error != pmix::kSuccess) {
+      return Error("PMIx_Get_nb", exchange->error);
+    }
+    if (exchange->parts[rank].has_value() || absl::Now() >= deadline) {
+      return exchange->parts[rank];
+    }
+  }
 }
 
 absl::StatusOr<std::vector<std::string>> PmixBootstrap::Collect(

@@ -48,6 +48,27 @@ class Meeting {
     return all;
   }
 
+  void Put(int rank, std::string_view name, std::string bytes) {
+    const std::lock_guard<sync::Mutex> lock(mutex_);
+    kept_[{std::string(name), rank}] = std::move(bytes);
+    came_.notify_all();
+  }
+  std::optional<std::string> Get(int rank, std::string_view name,
+                                 absl::Time deadline) {
+    std::unique_lock<sync::Mutex> lock(mutex_);
+    const std::pair<std::string, int> key(name, rank);
+    for (;;) {
+      const auto found = kept_.find(key);
+      if (found != kept_.end()) return found->second;
+      if (absl::Now() >= deadline) return std::nullopt;
+      if (deadline == absl::InfiniteFuture()) {
+        came_.wait(lock);
+      } else {
+        came_.wait_until(lock, absl::ToChronoTime(deadline));
+      }
+    }
+  }
+
   int size() const { return size_; }
 
  private:
@@ -69,6 +90,7 @@ class Meeting {
   sync::Mutex mutex_;
   sync::ConditionVariable came_;
   std::map<uint64_t, Round> rounds_;
+  std::map<std::pair<std::string, int>, std::string> kept_;  // of Put
 };
 
 class ThreadBootstrap final : public Bootstrap {
@@ -81,12 +103,27 @@ class ThreadBootstrap final : public Bootstrap {
       std::string mine, absl::Time deadline) override {
     return meeting_->AllGather(rank_, round_++, std::move(mine), deadline);
   }
+  absl::Status Put(std::string_view name, std::string bytes) override {
+    meeting_->Put(rank_, name, std::move(bytes));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::optional<std::string>> Get(std::string_view name,
+                                                 int rank,
+                                                 absl::Time deadline) override {
+    return meeting_->Get(rank, name, deadline);
+  }
 
  private:
   const std::shared_ptr<Meeting> meeting_;
   const int rank_;
   uint64_t round_ = 0;
 };
+
+absl::Status NoStore() {
+  return absl::UnimplementedError(
+      "this bootstrap keeps no bytes: use FromFile, FromPmix, FromThreads, or "
+      "callbacks with put and get");
+}
 
 class CallbackBootstrap final : public Bootstrap {
  public:
@@ -98,12 +135,28 @@ class CallbackBootstrap final : public Bootstrap {
       std::string mine, absl::Time deadline) override {
     return callbacks_.all_gather(std::move(mine), deadline);
   }
+  absl::Status Put(std::string_view name, std::string bytes) override {
+    if (callbacks_.put == nullptr) return NoStore();
+    return callbacks_.put(name, std::move(bytes));
+  }
+  absl::StatusOr<std::optional<std::string>> Get(std::string_view name,
+                                                 int rank,
+                                                 absl::Time deadline) override {
+    if (callbacks_.get == nullptr) return NoStore();
+    return callbacks_.get(name, rank, deadline);
+  }
 
  private:
   const BootstrapCallbacks callbacks_;
 };
 
 }  // namespace
+
+absl::Status Bootstrap::Put(std::string_view, std::string) { return NoStore(); }
+absl::StatusOr<std::optional<std::string>> Bootstrap::Get(std::string_view, int,
+                                                          absl::Time) {
+  return NoStore();
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<Bootstrap>>> FromThreads(int size) {
   DEVRT_RETURN_IF_ERROR(internal::CheckRank("FromThreads", 0, size));
@@ -123,6 +176,10 @@ absl::StatusOr<std::unique_ptr<Bootstrap>> FromCallbacks(
   if (callbacks.all_gather == nullptr) {
     return absl::InvalidArgumentError(
         "FromCallbacks: all_gather is empty: give a function");
+  }
+  if ((callbacks.put == nullptr) != (callbacks.get == nullptr)) {
+    return absl::InvalidArgumentError(
+        "FromCallbacks: put and get belong together: give both or neither");
   }
   return std::make_unique<CallbackBootstrap>(std::move(callbacks));
 }

@@ -70,19 +70,21 @@ std::string Comm::Label() const {
 
 bool IsOpen(Device device) { return device.gate()->IsOpen(); }
 
+bool IsLost(Device device) {
+  return device.gate()->state.load(std::memory_order_acquire) ==
+         devrt::internal::kQuarantined;
+}
+
 absl::StatusOr<Use> Use::Begin(absl::Span<Comm* const> comms) {
-  Use use;
-  use.comms_.reserve(comms.size());
-  for (Comm* const comm : comms) {
-    if (comm->in_use.exchange(true)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          comm->Text(),
-          " is in use by another thread: the order would differ between ranks; "
-          "let one thread submit, or order the threads"));
-    }
-    use.comms_.push_back(comm);
+  for (size_t i = 0; i < comms.size(); ++i) {
+    if (!comms[i]->in_use.exchange(true)) continue;
+    End(comms.first(i));
+    return absl::FailedPreconditionError(absl::StrCat(
+        comms[i]->Text(),
+        " is in use by another thread: the order would differ between ranks; "
+        "let one thread submit, or order the threads"));
   }
-  return use;
+  return Use(comms);
 }
 
 absl::Status CheckReady(const Comm& comm) {
@@ -190,24 +192,23 @@ DeviceOrder* DeviceOrder::Of(Device device) {
   return order;
 }
 
-void DeviceOrder::Begin(absl::Span<Comm* const> comms, bool after_all) {
+void DeviceOrder::Begin(const Submitting& comms, bool after_all) {
+  if (last_.size() == 1 && last_[0].comm == comms.first()) {  // most often
+    last_.clear();
+    return;
+  }
   const auto is_over = [&](const Work& work) {
-    bool is_ours = false;  // of a rank of a communicator that submits now
-    for (const Comm* const comm : comms) {
-      if (comm == work.comm) return true;
-      is_ours = is_ours || comm->key == work.key;
-    }
-    return (after_all && !is_ours) || IsKnownOver(work.end);
+    if (comms.Has(work.comm)) return true;
+    // Ranks of one communicator do not wait for each other.
+    return (after_all && !comms.HasKey(work.key)) || IsKnownOver(work.end);
   };
   last_.erase(std::remove_if(last_.begin(), last_.end(), is_over), last_.end());
 }
 
-OrderPoints DeviceOrder::Before(const Comm& comm) const {
-  OrderPoints points = comm.last;
+void DeviceOrder::AddBefore(const Comm& comm, OrderPoints* points) const {
   for (const Work& work : last_) {
-    if (work.key != comm.key) points.push_back(work.end);
+    if (work.key != comm.key) points->push_back(work.end);
   }
-  return points;
 }
 
 }  // namespace devrt::collectives::internal

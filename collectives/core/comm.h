@@ -11,6 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -63,6 +65,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   Options options;
   // With check_signatures: that of Create, else nullptr.
   Bootstrap* bootstrap = nullptr;
+  // With exchange_records: that of Create, else nullptr.
+  Bootstrap* records_over = nullptr;
   ProviderInfo info;
   // Counts as an event of the device, so that Shutdown is refused.
   std::optional<Event> life;
@@ -79,6 +83,9 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   mutable Mutex mutex;
   absl::Status failure DEVRT_GUARDED_BY(mutex);
+  // Of exchange_records: its thread, and that none may begin any more.
+  std::thread exchange DEVRT_GUARDED_BY(mutex);
+  bool exchange_ended DEVRT_GUARDED_BY(mutex) = false;
   // Calls that are not known to be complete, oldest first.
   struct Pending {
     OrderPoint end;
@@ -94,6 +101,10 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   // What the thread that has `in_use` changes:
   OrderPoints last;  // the work of the last submission
+  // Submissions on several streams need an order, and one with other
+  // communicators of the device; by the engine and the options (Complete).
+  bool needs_order = false;
+  bool takes_part = false;
   uint64_t sequence = 0;
   uint64_t splits = 0;
   absl::flat_hash_map<uint32_t, bool> supported;  // by op, dtype, reduction
@@ -101,25 +112,24 @@ struct Comm : std::enable_shared_from_this<Comm> {
   uint32_t last_supported = UINT32_MAX;
 };
 
-// Holds a communicator for one call of one thread.
+// Holds communicators for one call of one thread.
 class Use {
  public:
   // Refused while another thread has one of the communicators, each of which
-  // stands in the list once.
+  // stands in the list once.  The list outlives the object.
   static absl::StatusOr<Use> Begin(absl::Span<Comm* const> comms);
-  Use(Use&& other) noexcept : comms_(std::move(other.comms_)) {
-    other.comms_.clear();
-  }
+  Use(Use&& other) noexcept : comms_(std::exchange(other.comms_, {})) {}
   Use& operator=(Use&&) = delete;
-  ~Use() {
-    for (Comm* const comm : comms_) {
+  ~Use() { End(comms_); }
+
+ private:
+  explicit Use(absl::Span<Comm* const> comms) : comms_(comms) {}
+  static void End(absl::Span<Comm* const> comms) {
+    for (Comm* const comm : comms) {
       comm->in_use.store(false, std::memory_order_release);
     }
   }
-
- private:
-  Use() = default;
-  absl::InlinedVector<Comm*, 1> comms_;
+  absl::Span<Comm* const> comms_;
 };
 
 // OK if operations may be submitted: ABORTED after a failure.
@@ -135,6 +145,8 @@ std::vector<uint64_t> OpenCalls(const Comm& comm, bool asks);
 // Returns true if the device takes calls: not in a forked child, and not in
 // quarantine.
 bool IsOpen(Device device);
+// Returns true in quarantine, but not in a forked child and after Shutdown.
+bool IsLost(Device device);
 
 // The communicators of this process that live.
 void AddToProcess(const std::shared_ptr<Comm>& comm);

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/create.h"
@@ -35,6 +34,19 @@ CommVector CommsOf(absl::Span<const Communicator> ranks) {
   CommVector comms;
   for (const Communicator& rank : ranks) comms.push_back(rank.comm());
   return comms;
+}
+CommVector CommsOf(Communicator::RankPointers ranks) {
+  CommVector comms;
+  for (const Communicator* const rank : ranks) comms.push_back(rank->comm());
+  return comms;
+}
+
+std::vector<std::optional<Communicator>> WrapChildren(CommVector comms) {
+  std::vector<std::optional<Communicator>> made(comms.size());
+  for (size_t i = 0; i < comms.size(); ++i) {
+    if (comms[i] != nullptr) made[i].emplace(std::move(comms[i]));
+  }
+  return made;
 }
 
 std::vector<Communicator> Wrap(CommVector comms) {
@@ -160,13 +172,16 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
                                   std::optional<StreamRef> stream,
                                   CallSite site) {
   if (comm_ == nullptr) return MovedFromError("Submit");
-  const std::shared_ptr<internal::Comm> comm = comm_;
-  absl::InlinedVector<internal::SubmittedOperation, 1> submitted;
+  if (operations.size() == 1) {
+    internal::SubmittedOperation one = {comm_.get(), &operations[0], stream};
+    return internal::SubmitTogether(absl::MakeSpan(&one, 1), site);
+  }
+  std::vector<internal::SubmittedOperation> submitted;
   submitted.reserve(operations.size());
   for (const Operation& operation : operations) {
-    submitted.push_back({comm.get(), &operation, stream});
+    submitted.push_back({comm_.get(), &operation, stream});
   }
-  return internal::SubmitTogether(submitted, site);
+  return internal::SubmitTogether(absl::MakeSpan(submitted), site);
 }
 
 absl::Status Communicator::AllReduce(const Array& out, const Array& in,
@@ -258,6 +273,11 @@ absl::Status Communicator::BarrierAll(absl::Span<const Communicator> ranks,
   return internal::BarrierRanks(CommsOf(ranks), deadline, site);
 }
 
+absl::Status Communicator::BarrierAll(RankPointers ranks, absl::Time deadline,
+                                      CallSite site) {
+  return internal::BarrierRanks(CommsOf(ranks), deadline, site);
+}
+
 absl::StatusOr<std::optional<Communicator>> Communicator::Split(int color,
                                                                 int key,
                                                                 CallSite site) {
@@ -273,11 +293,16 @@ absl::StatusOr<std::vector<std::optional<Communicator>>> Communicator::SplitAll(
   DEVRT_ASSIGN_OR_RETURN(
       CommVector comms,
       internal::SplitRanks(CommsOf(ranks), colors, keys, site));
-  std::vector<std::optional<Communicator>> made(comms.size());
-  for (size_t i = 0; i < comms.size(); ++i) {
-    if (comms[i] != nullptr) made[i].emplace(std::move(comms[i]));
-  }
-  return made;
+  return WrapChildren(std::move(comms));
+}
+
+absl::StatusOr<std::vector<std::optional<Communicator>>> Communicator::SplitAll(
+    RankPointers ranks, absl::Span<const int> colors,
+    absl::Span<const int> keys, CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(
+      CommVector comms,
+      internal::SplitRanks(CommsOf(ranks), colors, keys, site));
+  return WrapChildren(std::move(comms));
 }
 
 absl::StatusOr<Communicator> Communicator::Shrink(absl::Span<const int> gone,
@@ -295,12 +320,24 @@ absl::StatusOr<std::vector<Communicator>> Communicator::ShrinkAll(
   return Wrap(std::move(comms));
 }
 
+absl::StatusOr<std::vector<Communicator>> Communicator::ShrinkAll(
+    RankPointers ranks, absl::Span<const int> gone, CallSite site) {
+  DEVRT_ASSIGN_OR_RETURN(CommVector comms,
+                         internal::ShrinkRanks(CommsOf(ranks), gone, site));
+  return Wrap(std::move(comms));
+}
+
 absl::Status Communicator::Finish(absl::Time deadline, CallSite site) {
   return FinishAll(absl::MakeConstSpan(this, 1), deadline, site);
 }
 
 absl::Status Communicator::FinishAll(absl::Span<const Communicator> ranks,
                                      absl::Time deadline, CallSite) {
+  return internal::FinishRanks(CommsOf(ranks), deadline);
+}
+
+absl::Status Communicator::FinishAll(RankPointers ranks, absl::Time deadline,
+                                     CallSite) {
   return internal::FinishRanks(CommsOf(ranks), deadline);
 }
 

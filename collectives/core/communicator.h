@@ -137,6 +137,14 @@ struct Options {
   // nothing.  Each rank needs a thread of its own; one thread at a time uses the
   // communicators of one bootstrap.  UNIMPLEMENTED for CreateAll.
   bool check_signatures = false;
+  // After a failure the ranks tell each other their newest calls over the
+  // bootstrap of Create, which must be one with a store (Bootstrap::Put) and
+  // outlive the communicator.  Where the ranks differ, and which of them tell
+  // nothing within 5 s, is in the log and in failure() then, of 64 ranks at
+  // most; the destructor waits for that.  The recorder's files tell it without a
+  // bootstrap, where all ranks write to one folder (recorder.h).  CreateAll and
+  // the children of Split and Shrink exchange nothing.
+  bool exchange_records = false;
 };
 
 // The engine behind a communicator.
@@ -144,12 +152,22 @@ struct ProviderInfo {
   std::string name;     // "mtia", "nccl", "rccl", "mpi"
   std::string version;  // "2.28.9"
   std::string path;     // of the engine's library; empty if there is none
+  // What it can do: "abort", "capture", "compares", "keeps_order",
+  // "orders_itself", "own_deadlines", "register", "revoke", "shared_device",
+  // "shrink", "split", "stream_ordered".
+  std::vector<std::string> features = {};
 };
 
 // The engine of a communicator without Options::provider.  Loads its library.
 //   UNIMPLEMENTED  the device has no engine
 //   otherwise      why the library was not loaded, and where it was looked for
 DEVRT_EXPORT absl::StatusOr<ProviderInfo> EngineOf(Device device);
+
+// Names NCCL's library for this process, where a program knows it: a copy that
+// the process has and DEVRT_NCCL_LIBRARY go before, the dynamic linker's search
+// comes after.  Child processes inherit nothing.  Empty: none.
+// FAILED_PRECONDITION once NCCL is loaded.
+DEVRT_EXPORT absl::Status SetNcclLibrary(std::string path);
 
 // One submitted operation, as the recorder has it.
 struct RecordedCall {
@@ -186,6 +204,8 @@ class DEVRT_EXPORT Registration {
 // The place of one rank.
 class DEVRT_EXPORT Communicator {
  public:
+  using RankPointers = absl::Span<const Communicator* const>;
+
   // This rank's part; the others call it too.  Waits for all ranks.
   //   DEADLINE_EXCEEDED    init_timeout is over; says which ranks did not come
   //   FAILED_PRECONDITION  ranks differ in engine, version or options, or two
@@ -281,7 +301,7 @@ class DEVRT_EXPORT Communicator {
 
   // These wait for the other ranks, so that each rank needs a thread of its
   // own.  A thread that has several ranks calls the functions whose names end
-  // in All, with all of its ranks.
+  // in All, with all of its ranks, or with pointers to them.
 
   // Collective.  Returns when the hosts of all ranks have called it, and the
   // earlier work of their current streams is complete.  `deadline` ends the
@@ -290,6 +310,9 @@ class DEVRT_EXPORT Communicator {
   absl::Status Barrier(absl::Time deadline = absl::InfiniteFuture(),
                        CallSite site = CallSite::Here());
   static absl::Status BarrierAll(absl::Span<const Communicator> ranks,
+                                 absl::Time deadline = absl::InfiniteFuture(),
+                                 CallSite site = CallSite::Here());
+  static absl::Status BarrierAll(RankPointers ranks,
                                  absl::Time deadline = absl::InfiniteFuture(),
                                  CallSite site = CallSite::Here());
   // Collective.  A communicator of the ranks with equal `color`, ordered by
@@ -302,6 +325,9 @@ class DEVRT_EXPORT Communicator {
   static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(
       absl::Span<const Communicator> ranks, absl::Span<const int> colors,
       absl::Span<const int> keys, CallSite site = CallSite::Here());
+  static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(
+      RankPointers ranks, absl::Span<const int> colors,
+      absl::Span<const int> keys, CallSite site = CallSite::Here());
   // Collective of the ranks that are not in `gone`: a communicator of them, in
   // their order.  Also after a failure, and what still runs is aborted then.
   // FAILED_PRECONDITION if it was aborted before and the engine has no revoke.
@@ -311,6 +337,9 @@ class DEVRT_EXPORT Communicator {
   static absl::StatusOr<std::vector<Communicator>> ShrinkAll(
       absl::Span<const Communicator> ranks, absl::Span<const int> gone,
       CallSite site = CallSite::Here());
+  static absl::StatusOr<std::vector<Communicator>> ShrinkAll(
+      RankPointers ranks, absl::Span<const int> gone,
+      CallSite site = CallSite::Here());
   // Collective.  Waits until the operations of every rank are complete, and
   // ends the communicator.  A registered engine may be unable to tell, and waits
   // for this rank alone then (host_engine.h).  DEADLINE_EXCEEDED leaves it unfinished: only
@@ -318,6 +347,9 @@ class DEVRT_EXPORT Communicator {
   absl::Status Finish(absl::Time deadline = absl::InfiniteFuture(),
                       CallSite site = CallSite::Here());
   static absl::Status FinishAll(absl::Span<const Communicator> ranks,
+                                absl::Time deadline = absl::InfiniteFuture(),
+                                CallSite site = CallSite::Here());
+  static absl::Status FinishAll(RankPointers ranks,
                                 absl::Time deadline = absl::InfiniteFuture(),
                                 CallSite site = CallSite::Here());
   // Tells the engine of memory that operations will use often.  A hint: an

@@ -73,7 +73,8 @@ absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
   DEVRT_RETURN_IF_ERROR(
       comm->Take(provider.table->info(provider.self, &info), "info"));
   const auto text = [](const char* t) { return t == nullptr ? "" : t; };
-  comm->info = {text(info.provider), text(info.text), text(info.path)};
+  comm->info = {text(info.provider), text(info.text), text(info.path),
+                FeaturesOf(provider.table->flags)};
   return comm;
 }
 
@@ -190,6 +191,7 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   DEVRT_RETURN_IF_ERROR(ready);
   DEVRT_RETURN_IF_ERROR(Complete(*comm, site));
   if (options.check_signatures) (*comm)->bootstrap = bootstrap;
+  if (options.exchange_records) (*comm)->records_over = bootstrap;
   return comm;
 }
 
@@ -250,6 +252,12 @@ devrt_comm_options_v0 EngineOptions(const Options& options, const char* label) {
 }
 
 absl::Status Complete(const std::shared_ptr<Comm>& comm, CallSite site) {
+  // An operation that has ended when submit returns needs no order.
+  comm->needs_order = comm->provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED) &&
+                      !comm->provider.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF |
+                                          DEVRT_COLLECTIVES_KEEPS_ORDER);
+  comm->takes_part =
+      comm->needs_order && comm->options.order_across_communicators;
   DEVRT_ASSIGN_OR_RETURN(const std::string folder, RecordFolder());
   Ring::Identity identity;
   identity.key = comm->key;

@@ -16,15 +16,46 @@
 #ifndef DEVRT_COLLECTIVES_CORE_DEVICE_ORDER_H_
 #define DEVRT_COLLECTIVES_CORE_DEVICE_ORDER_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "collectives/core/comm.h"
 #include "devrt/runtime/device.h"
 #include "devrt/runtime/mutex.h"
 
 namespace devrt::collectives::internal {
+
+// The communicators of one submission.
+class Submitting {
+ public:
+  // `others`: all but the first, by their addresses; nullptr: there is one.
+  Submitting(absl::Span<Comm* const> comms,
+             const absl::flat_hash_map<const Comm*, size_t>* others)
+      : first_(comms[0]), others_(others) {
+    for (const Comm* const comm : comms.subspan(1)) {
+      if (!HasKey(comm->key)) keys_.push_back(comm->key);
+    }
+  }
+
+  const Comm* first() const { return first_; }
+  bool Has(const Comm* comm) const {
+    return comm == first_ || (others_ != nullptr && others_->contains(comm));
+  }
+  bool HasKey(uint64_t key) const {
+    return key == first_->key ||
+           std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+  }
+
+ private:
+  const Comm* const first_;
+  const absl::flat_hash_map<const Comm*, size_t>* const others_;
+  absl::InlinedVector<uint64_t, 1> keys_;  // other keys, each once: mostly none
+};
 
 // One device.  Lives until the end of the process.
 class DeviceOrder {
@@ -40,13 +71,13 @@ class DeviceOrder {
     mutex_.Unlock();
   }
 
-  // The work that the next submission of `comm` comes after: of this rank, and
-  // of other communicators.
-  OrderPoints Before(const Comm& comm) const;
+  // Adds the work of other communicators that the next submission of `comm`
+  // comes after.
+  void AddBefore(const Comm& comm, OrderPoints* points) const;
   // Begins a submission of `comms`, of which Add notes the work of those that
   // keep this order.  Forgets what it came after: all that is here, unless the
-  // lock was let go since Before.
-  void Begin(absl::Span<Comm* const> comms, bool after_all);
+  // lock was let go since AddBefore.
+  void Begin(const Submitting& comms, bool after_all);
   void Add(const Comm& comm, OrderPoint end) {
     last_.push_back({&comm, comm.key, end});
   }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "arrays/storage/joint_step.h"
+#include "collectives/core/record_exchange.h"
 #include "collectives/recorder/report.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
@@ -98,20 +99,30 @@ std::string PlaceOf(const Comm& comm, absl::string_view why, bool asks) {
 // return only when others were called too, and some never return.
 class Helpers {
  public:
-  using Function = devrt_status (*)(void* self, devrt_comm comm);
+  // A revoked communicator can still be the parent of others.
+  struct End {
+    bool revoke, abort;
+  };
 
   Helpers() : shared_(std::make_shared<Shared>()) {}
 
-  void Start(std::shared_ptr<Comm> comm, Function function) {
+  void Start(std::shared_ptr<Comm> comm, End end) {
     const Comm* const key = comm.get();
     {
       const std::lock_guard<std::mutex> lock(shared_->mutex);
       shared_->open.push_back(key);
     }
-    std::thread([shared = shared_, comm = std::move(comm), key,
-                 function]() mutable {
-      comm->Take(function(comm->provider.self, comm->handle), "comm_abort")
-          .IgnoreError();
+    std::thread([shared = shared_, comm = std::move(comm), key, end]() mutable {
+      const devrt_collectives_v0& table = *comm->provider.table;
+      void* const self = comm->provider.self;
+      if (end.revoke) {
+        comm->Take(table.comm_revoke(self, comm->handle), "comm_revoke")
+            .IgnoreError();
+      }
+      if (end.abort) {
+        comm->Take(table.comm_abort(self, comm->handle), "comm_abort")
+            .IgnoreError();
+      }
       // The last reference may end the communicator, which calls the
       // engine: who waits has that reference, unless it gave up.
       comm.reset();
@@ -150,11 +161,14 @@ absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
   for (const std::shared_ptr<Comm>& comm : comms) {
     if (comm->ended.exchange(true) && !for_good) continue;
     if (comm->abandoned.load()) continue;
-    // A revoked communicator can still be the parent of others.
-    const bool revoke = !for_good && comm->state.load() == State::kFailed &&
-                        comm->provider.Has(DEVRT_COLLECTIVES_REVOKE);
-    helpers.Start(comm, revoke ? comm->provider.table->comm_revoke
-                               : comm->provider.table->comm_abort);
+    const bool can_revoke =
+        !for_good && comm->provider.Has(DEVRT_COLLECTIVES_REVOKE);
+    const bool is_parent = can_revoke && !IsLost(comm->device) &&
+                           comm->state.load() == State::kFailed;
+    // Of several all are revoked at once: an abort may wait for all work of the
+    // device.
+    helpers.Start(comm, {is_parent || (can_revoke && comms.size() > 1),
+                         /*abort=*/!is_parent});
   }
   absl::Status status;
   const std::vector<const Comm*> open = helpers.Wait();
@@ -227,7 +241,8 @@ std::string OthersText(const Comm& comm) {
 absl::Status Note(Comm* comm, const absl::Status& why) {
   if (comm->state.load() != State::kReady) return absl::OkStatus();
   // A query of the simulator would be a step of its schedule.
-  const bool asks = !comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES);
+  const bool asks = !comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES) &&
+                    IsOpen(comm->device);
   absl::Status failure(
       why.code(),
       absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
@@ -236,7 +251,9 @@ absl::Status Note(Comm* comm, const absl::Status& why) {
   return failure;
 }
 
+// An engine may not learn that its device was lost.
 absl::Status AskEngine(Comm* comm) {
+  if (IsLost(comm->device)) return comm->device.Health();
   uint32_t state = DEVRT_COMM_PENDING;
   return comm->Take(comm->provider.table->comm_poll(comm->provider.self,
                                                     comm->handle, &state),
@@ -298,11 +315,13 @@ void FollowFailure(Comm* comm, const absl::Status& failure) {
   FollowPolicy(comm, failure);
   // Last, since the files may be of a file system that does not answer.
   const std::string others = OthersText(*comm);
-  if (others.empty()) return;
-  DEVRT_LOG(kError, absl::StrCat(comm->Text(), others));
-  const MutexLock lock(&comm->mutex);
-  comm->failure =
-      absl::Status(failure.code(), absl::StrCat(failure.message(), others));
+  if (!others.empty()) {
+    DEVRT_LOG(kError, absl::StrCat(comm->Text(), others));
+    const MutexLock lock(&comm->mutex);
+    comm->failure =
+        absl::Status(failure.code(), absl::StrCat(failure.message(), others));
+  }
+  ExchangeRecords(comm, failure);
 }
 
 absl::Status PollForFailure(Comm* comm) {

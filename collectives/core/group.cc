@@ -3,11 +3,29 @@
 #include "devrt/collectives/group.h"
 
 #include <utility>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/submit.h"
 
 namespace devrt::collectives {
+namespace {
+
+constexpr size_t kRoom = 16;
+
+}  // namespace
+
+absl::Status internal::SubmitTogether(
+    absl::Span<const GroupedOperation> operations, CallSite site) {
+  std::vector<SubmittedOperation> submitted;
+  submitted.reserve(operations.size());
+  for (const GroupedOperation& grouped : operations) {
+    submitted.push_back(
+        {grouped.comm.get(), &grouped.operation, grouped.stream});
+  }
+  return SubmitTogether(absl::MakeSpan(submitted), site);
+}
 
 void Group::Add(const Communicator& communicator, Operation operation,
                 std::optional<StreamRef> stream) {
@@ -15,6 +33,8 @@ void Group::Add(const Communicator& communicator, Operation operation,
   if (comm != nullptr && !stream.has_value()) {
     stream = CurrentStream(comm->device);
   }
+  // Growth moves the operations, which have arrays.
+  if (operations_.empty()) operations_.reserve(kRoom);
   operations_.push_back({comm, std::move(operation), stream});
 }
 

@@ -12,6 +12,7 @@
 #include "collectives/bootstrap/rank_lists.h"
 #include "collectives/core/create.h"
 #include "collectives/core/failure.h"
+#include "collectives/core/record_exchange.h"
 #include "collectives/core/submit.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/status.h"
@@ -21,10 +22,10 @@ namespace {
 
 constexpr absl::Duration kEndLimit = absl::Seconds(5);
 
-absl::StatusOr<Use> UseAll(CommSpan comms) {
+std::vector<Comm*> PointersOf(CommSpan comms) {
   std::vector<Comm*> all;
   for (const std::shared_ptr<Comm>& comm : comms) all.push_back(comm.get());
-  return Use::Begin(all);
+  return all;
 }
 
 absl::Status CheckRanks(const char* call, CommSpan comms) {
@@ -255,7 +256,8 @@ absl::StatusOr<CommVector> SplitRanks(CommSpan comms,
   }
   DEVRT_ASSIGN_OR_RETURN(const auto gathered,
                          GatherColors(comms, colors, keys, site));
-  DEVRT_ASSIGN_OR_RETURN(const Use use, UseAll(comms));
+  const std::vector<Comm*> used = PointersOf(comms);
+  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(used));
   CommVector children(comms.size());
   for (size_t i = 0; i < comms.size(); ++i) {
     Comm* const comm = comms[i].get();
@@ -297,7 +299,8 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
   }
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  DEVRT_ASSIGN_OR_RETURN(const Use use, UseAll(comms));
+  const std::vector<Comm*> used = PointersOf(comms);
+  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(used));
   for (const std::shared_ptr<Comm>& comm : comms) {
     if (comm->state.load() != State::kFailed) {
       DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
@@ -408,7 +411,8 @@ void AbortUnfinished(Comm* comm, const absl::Status& why) {
 
 absl::Status FinishRanks(CommSpan comms, absl::Time deadline) {
   DEVRT_RETURN_IF_ERROR(CheckRanks("Finish", comms));
-  DEVRT_ASSIGN_OR_RETURN(const Use use, UseAll(comms));
+  const std::vector<Comm*> used = PointersOf(comms);
+  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(used));
   for (const std::shared_ptr<Comm>& comm : comms) {
     if (comm->finishing.load()) continue;
     DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
@@ -427,6 +431,7 @@ void CountRank(const Comm& comm) {
 
 void EndRank(std::shared_ptr<Comm> comm) {
   const uint64_t key = comm->key;
+  EndExchange(comm.get());  // the bootstrap may end after this
   if (IsOpen(comm->device) && comm->state.load() == State::kReady) {
     const absl::Status status = BeginFinish(comm.get());
     if (!status.ok()) AbortUnfinished(comm.get(), status);

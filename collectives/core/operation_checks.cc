@@ -57,10 +57,13 @@ Parts PartsOf(OpKind kind, bool is_root, uint64_t n) {
 
 class Check {
  public:
-  Check(Comm* comm, const Operation& operation)
-      : comm_(comm), operation_(operation), kind_(operation.kind()) {}
+  Check(Comm* comm, const Operation& operation, CheckedOperation* checked)
+      : comm_(comm),
+        operation_(operation),
+        kind_(operation.kind()),
+        checked_(*checked) {}
 
-  absl::StatusOr<CheckedOperation> Run() {
+  absl::Status Run() {
     if (static_cast<uint32_t>(kind_) >= DEVRT_COLLECTIVE_COUNT) {
       return Invalid(
           absl::StrCat("there is no kind ", static_cast<uint32_t>(kind_)));
@@ -76,8 +79,7 @@ class Check {
     DEVRT_RETURN_IF_ERROR(operation_.has_arrays() ? FromArrays()
                                                   : FromPointers());
     DEVRT_RETURN_IF_ERROR(CheckType());
-    DEVRT_RETURN_IF_ERROR(CheckOverlap());
-    return checked_;
+    return CheckOverlap();
   }
 
  private:
@@ -175,7 +177,6 @@ class Check {
   void Fill(DType dtype, uint64_t count, const void* src, void* dst) {
     dtype_ = dtype;
     devrt_collective_v0& op = checked_.op;
-    op = {};
     op.struct_size = sizeof op;
     op.op = static_cast<uint32_t>(kind_);
     // Engines have no bool.
@@ -237,7 +238,7 @@ class Check {
   const OpKind kind_;
   Parts parts_{};
   DType dtype_ = kFloat32;
-  CheckedOperation checked_{};
+  CheckedOperation& checked_;
 };
 
 }  // namespace
@@ -262,9 +263,9 @@ absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
   return comm->supported[key] = yes != 0;
 }
 
-absl::StatusOr<CheckedOperation> CheckOperation(Comm* comm,
-                                                const Operation& operation) {
-  return Check(comm, operation).Run();
+absl::Status CheckOperation(Comm* comm, const Operation& operation,
+                            CheckedOperation* checked) {
+  return Check(comm, operation, checked).Run();
 }
 
 }  // namespace devrt::collectives::internal

@@ -16,15 +16,15 @@ namespace devrt::collectives::internal {
 
 // The operation as the engine takes it, and the memory that it touches.
 struct CheckedOperation {
-  devrt_collective_v0 op;
+  devrt_collective_v0 op = {};
   uint64_t src_bytes = 0;  // 0: nothing is read
   uint64_t dst_bytes = 0;
 };
 
 // INVALID_ARGUMENT with the argument and its value; UNIMPLEMENTED if the engine
 // lacks the operation for the dtype.
-absl::StatusOr<CheckedOperation> CheckOperation(Comm* comm,
-                                                const Operation& operation);
+absl::Status CheckOperation(Comm* comm, const Operation& operation,
+                            CheckedOperation* checked);
 
 // Returns true if the engine has the operation.
 absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "arrays/copy/copy_steps.h"
 #include "arrays/storage/joint_step.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/create.h"
@@ -22,13 +21,13 @@
 #include "collectives/core/failure.h"
 #include "collectives/core/operation_checks.h"
 #include "collectives/core/signatures.h"
+#include "collectives/core/submit_steps.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
 namespace {
 
-using devrt::internal::CaptureNumber;
 using devrt::internal::JointPart;
 using devrt::internal::Touched;
 using devrt::internal::UsedRange;
@@ -42,7 +41,9 @@ struct Part {
   Comm* comm;
   StreamRef stream;
   absl::InlinedVector<devrt_collective_v0, 1> ops;
-  absl::InlinedVector<const Operation*, 1> operations;
+  // Of the submitted operations: the first, and the newest one, to link the next.
+  size_t first = 0;
+  size_t newest = 0;
   absl::InlinedVector<Touched, 2> touched;
   absl::InlinedVector<UsedRange, 2> ranges;
   std::optional<CaptureNumber> capture;  // if it is known
@@ -52,73 +53,40 @@ struct Part {
 
 class Submission {
  public:
-  explicit Submission(absl::Span<const SubmittedOperation> operations)
+  explicit Submission(absl::Span<SubmittedOperation> operations)
       : operations_(operations) {}
 
   absl::Status Run(CallSite site);
 
  private:
   absl::Status FindComms();
+  void AddComm(Comm* comm) {
+    comms_.push_back(comm);
+    shares_device_ = shares_device_ || comm->options.shared_device;
+    compares_ = compares_ || comm->bootstrap != nullptr;
+  }
   absl::Status Check();
   absl::StatusOr<std::vector<Comm*>> Comparing() const;
   Signature SignatureOf(const Comm* comm) const;
   absl::Status Compare(const absl::Status& checked);
-  absl::Status CheckOne(const SubmittedOperation& submitted);
-  Part* PartOf(Comm* comm, StreamRef stream);
+  absl::Status CheckOne(size_t index);
+  absl::Status PartOf(const SubmittedOperation& submitted, Part** part);
   Orders OrdersOf() const;
   absl::Status Enqueue(CallSite site);
   void Record();
   void Withdraw();
   void Note(absl::Span<DeviceOrder* const> orders,
             absl::Span<const JointPart> joint, bool kept_lock);
-  absl::Status AwaitEnqueued() const;
-  absl::Status Explain(absl::Status status);
 
-  const absl::Span<const SubmittedOperation> operations_;
+  const absl::Span<SubmittedOperation> operations_;
   absl::InlinedVector<Comm*, 1> comms_;  // each once
+  bool shares_device_ = false;           // one of them does, perhaps
+  bool compares_ = false;                // one of them does: check_signatures
   absl::InlinedVector<Part, 1> parts_;
   // The last part of each; without the first, and so empty for one alone.
   absl::flat_hash_map<const Comm*, size_t> newest_;
   size_t newest_of_first_ = SIZE_MAX;
 };
-
-bool MeetsAll(const devrt_collective_v0& op) {
-  return op.op != DEVRT_COLLECTIVE_SEND && op.op != DEVRT_COLLECTIVE_RECV;
-}
-bool MeetsAll(const Operation& operation) {
-  return operation.kind() != OpKind::kSend && operation.kind() != OpKind::kRecv;
-}
-
-// The calls of the part end at `end`.
-void NoteEnd(Comm* comm, const Part& part, OrderPoint end) {
-  const MutexLock lock(&comm->mutex);
-  auto& pending = comm->pending;
-  for (auto call = pending.rbegin(); call != pending.rend(); ++call) {
-    if (call->number > part.last) continue;
-    if (part.last - call->number >= part.ops.size()) break;
-    call->end = end;
-    call->is_submitted = true;
-  }
-  while (pending.size() > kRecords) pending.pop_front();
-}
-
-// Returns true if submissions on several streams of the device need an order.
-// An operation that has ended when submit returns does not.
-bool NeedsOrder(const Comm& comm) {
-  return comm.provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED) &&
-         !comm.provider.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF);
-}
-
-// Returns true if the communicator keeps the order with others of its device.
-bool TakesPart(const Comm& comm) {
-  return comm.options.order_across_communicators && NeedsOrder(comm);
-}
-
-// The work that the next submission of the communicator comes after.
-OrderPoints Before(const Comm& comm) {
-  if (TakesPart(comm)) return comm.order->Before(comm);
-  return NeedsOrder(comm) ? comm.last : OrderPoints();
-}
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
   for (DeviceOrder* const order : orders) order->Lock();
@@ -136,9 +104,9 @@ absl::Status Submission::FindComms() {
           ToString(submitted.operation->kind()),
           ": the communicator was moved from: use the one it was moved to"));
     }
-    if (comms_.empty()) comms_.push_back(comm);
+    if (comms_.empty()) AddComm(comm);
     if (comm == comms_[0]) continue;
-    if (newest_.try_emplace(comm, SIZE_MAX).second) comms_.push_back(comm);
+    if (newest_.try_emplace(comm, SIZE_MAX).second) AddComm(comm);
     const Comm& first = *comms_[0];
     if (comm->provider.table == first.provider.table &&
         comm->provider.self == first.provider.self) {
@@ -152,60 +120,45 @@ absl::Status Submission::FindComms() {
   return absl::OkStatus();
 }
 
-Part* Submission::PartOf(Comm* comm, StreamRef stream) {
-  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
-  if (newest == SIZE_MAX || parts_[newest].stream != stream) {
-    newest = parts_.size();
-    parts_.emplace_back(comm, stream);
-  }
-  return &parts_[newest];
-}
-
-absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
+absl::Status Submission::PartOf(const SubmittedOperation& submitted,
+                                Part** part) {
   Comm* const comm = submitted.comm;
-  const StreamRef stream = submitted.stream.has_value()
-                               ? *submitted.stream
-                               : CurrentStream(comm->device);
-  if (stream.device() != comm->device) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(comm->Text(), ": ", ToString(submitted.operation->kind()),
-                     ": the stream is of ", stream.device().name(), ", not of ",
-                     comm->device.name()));
+  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
+  const StreamRef stream = StreamOf(submitted);
+  if (newest != SIZE_MAX && parts_[newest].stream == stream) {
+    *part = &parts_[newest];
+    return absl::OkStatus();
   }
   std::optional<CaptureNumber> capture;
-  if (!comm->provider.Has(DEVRT_COLLECTIVES_CAPTURE)) {
-    const absl::Status may = devrt::internal::CheckMayWait(stream);
-    if (IsCaptureError(may)) {
-      return CaptureError(absl::StrCat(
-          comm->Text(), ": ", ToString(submitted.operation->kind()),
-          " cannot run on stream ", stream.id(),
-          ", which is capturing: ", comm->info.name,
-          " captures no collectives; submit it before the capture begins, or "
-          "after its end"));
-    }
-    DEVRT_RETURN_IF_ERROR(may);
-    capture = CaptureNumber::kNone;
-  }
-  DEVRT_ASSIGN_OR_RETURN(const CheckedOperation checked,
-                         CheckOperation(comm, *submitted.operation));
-  Part* const part = PartOf(comm, stream);
-  part->capture = capture;
+  DEVRT_RETURN_IF_ERROR(CheckStream(submitted, stream, &capture));
+  newest = parts_.size();
+  *part = &parts_.emplace_back(comm, stream);
+  (*part)->capture = capture;
+  return absl::OkStatus();
+}
+
+absl::Status Submission::CheckOne(size_t index) {
+  const SubmittedOperation& submitted = operations_[index];
+  Part* part = nullptr;
+  DEVRT_RETURN_IF_ERROR(PartOf(submitted, &part));
+  CheckedOperation checked;
+  DEVRT_RETURN_IF_ERROR(
+      CheckOperation(submitted.comm, *submitted.operation, &checked));
   part->ops.push_back(checked.op);
-  part->operations.push_back(submitted.operation);
-  if (submitted.operation->has_arrays()) {
-    const auto touch = [part](const std::optional<Array>& array, bool writes) {
-      part->touched.push_back({array->storage().get(), writes});
-    };
-    if (checked.dst_bytes != 0) touch(submitted.operation->out(), true);
-    if (checked.src_bytes != 0) touch(submitted.operation->in(), false);
+  if (part->ops.size() == 1) {
+    part->first = index;
   } else {
-    if (checked.dst_bytes != 0) {
-      part->ranges.push_back({checked.op.dst, checked.dst_bytes});
-    }
-    if (checked.src_bytes != 0 && checked.op.src != checked.op.dst) {
-      part->ranges.push_back({checked.op.src, checked.src_bytes});
-    }
+    operations_[part->newest].next = index;
   }
+  part->newest = index;
+  ForEachMemory(
+      *submitted.operation, checked,
+      [part](devrt::internal::Storage* storage, bool writes) {
+        part->touched.push_back({storage, writes});
+      },
+      [part](const void* pointer, uint64_t bytes) {
+        part->ranges.push_back({pointer, bytes});
+      });
   return absl::OkStatus();
 }
 
@@ -214,7 +167,7 @@ absl::Status Submission::Check() {
     DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
   }
   for (size_t i = 0; i < operations_.size(); ++i) {
-    const absl::Status status = CheckOne(operations_[i]);
+    const absl::Status status = CheckOne(i);
     if (status.ok() || operations_.size() == 1) {
       DEVRT_RETURN_IF_ERROR(status);
       continue;
@@ -257,10 +210,12 @@ absl::StatusOr<std::vector<Comm*>> Submission::Comparing() const {
 Signature Submission::SignatureOf(const Comm* comm) const {
   Signature signature;
   for (const Part& part : parts_) {
+    size_t at = part.first;
     for (size_t k = 0; part.comm == comm && k < part.ops.size(); ++k) {
       const devrt_collective_v0& op = part.ops[k];
+      const CallSite site = operations_[at].operation->site();
+      at = operations_[at].next;
       if (!MeetsAll(op)) continue;
-      const CallSite site = part.operations[k]->site();
       signature.collectives.push_back(
           {CallText(op.op, op.dtype, op.count, op.reduction, op.root_or_peer),
            site.file == nullptr ? std::string()
@@ -295,8 +250,9 @@ absl::Status Submission::Compare(const absl::Status& checked) {
 Orders Submission::OrdersOf() const {
   Orders orders;
   for (const Comm* const comm : comms_) {
-    if (TakesPart(*comm)) orders.push_back(comm->order);
+    if (comm->takes_part) orders.push_back(comm->order);
   }
+  if (orders.size() < 2) return orders;
   std::sort(orders.begin(), orders.end(), std::less<>());
   orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
   return orders;
@@ -304,22 +260,14 @@ Orders Submission::OrdersOf() const {
 
 // Before the engine's submit, which may hang.
 void Submission::Record() {
+  const uint64_t now = NowNs();
   for (Part& part : parts_) {
     Comm* const comm = part.comm;
+    size_t at = part.first;
     const MutexLock lock(&comm->mutex);
-    for (size_t k = 0; k < part.ops.size(); ++k) {
-      const devrt_collective_v0& op = part.ops[k];
-      Call call;
-      call.op = op.op;
-      call.reduction = op.reduction;
-      call.sequence = MeetsAll(op) ? ++comm->sequence : 0;
-      call.count = op.count;
-      call.stream = part.stream.id();
-      call.dtype = op.dtype;
-      call.root_or_peer = op.root_or_peer;
-      call.site = part.operations[k]->site();
-      comm->pending.push_back(
-          {OrderPoint(), comm->ring->Append(call), /*is_submitted=*/false});
+    for (const devrt_collective_v0& op : part.ops) {
+      RecordCall(comm, op, part.stream, operations_[at].operation->site(), now);
+      at = operations_[at].next;
     }
     part.last = comm->pending.back().number;
   }
@@ -331,9 +279,7 @@ void Submission::Withdraw() {
     Comm* const comm = part.comm;
     const MutexLock lock(&comm->mutex);
     for (const devrt_collective_v0& op : part.ops) {
-      comm->ring->Withdraw();
-      comm->pending.pop_back();
-      if (MeetsAll(op)) --comm->sequence;
+      WithdrawCall(comm, op);
     }
   }
 }
@@ -341,75 +287,29 @@ void Submission::Withdraw() {
 void Submission::Note(absl::Span<DeviceOrder* const> orders,
                       absl::Span<const JointPart> joint, bool kept_lock) {
   for (Comm* const comm : comms_) comm->last.clear();
-  for (DeviceOrder* const order : orders) order->Begin(comms_, kept_lock);
+  const Submitting submitting(comms_, &newest_);
+  for (DeviceOrder* const order : orders) order->Begin(submitting, kept_lock);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
     Comm* const comm = part.comm;
     const OrderPoint end = joint[i].end;
     comm->last.push_back(end);
-    if (TakesPart(*comm)) comm->order->Add(*comm, end);
-    NoteEnd(comm, part, end);
+    if (comm->takes_part) comm->order->Add(*comm, end);
+    NoteEnd(comm, part.last, part.ops.size(), end);
   }
-}
-
-// An error of the engine, which may have found that a communicator has failed:
-// then the failure, or ABORTED if it came before the call.
-absl::Status Submission::Explain(absl::Status status) {
-  if (absl::IsDeadlineExceeded(status)) {
-    // Part of the operations may be enqueued.
-    for (Comm* const comm : comms_) Fail(comm, status);
-  }
-  for (Comm* const comm : comms_) {
-    FailIfLate(comm);
-    const absl::Status failure = PollForFailure(comm);
-    if (failure.ok()) continue;
-    return absl::IsAborted(status) ? CheckReady(*comm) : failure;
-  }
-  return status;
-}
-
-// The engine may enqueue after submit has returned.  Until then the streams must
-// get no other work.
-absl::Status Submission::AwaitEnqueued() const {
-  // The simulator enqueues at once, and a poll is a step of its schedule.
-  if (comms_[0]->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
-    return absl::OkStatus();
-  }
-  bool is_ready = true;
-  for (Comm* const comm : comms_) {
-    uint32_t state = DEVRT_COMM_PENDING;
-    DEVRT_RETURN_IF_ERROR(
-        comm->Take(comm->provider.table->comm_poll(comm->provider.self,
-                                                   comm->handle, &state),
-                   "comm_poll"));
-    is_ready = state == DEVRT_COMM_READY;
-    if (!is_ready) break;
-  }
-  if (is_ready) return absl::OkStatus();
-  absl::Duration limit = absl::InfiniteDuration();
-  std::vector<std::shared_ptr<Comm>> comms;
-  for (Comm* const comm : comms_) {
-    limit = std::min(limit, comm->options.timeout);
-    comms.push_back(comm->shared_from_this());
-  }
-  return AwaitReady(comms, absl::Now() + limit);
 }
 
 absl::Status Submission::Enqueue(CallSite site) {
   const Orders orders = OrdersOf();
   // Ranks that share a device may wait for each other (device_order.h).
-  const bool keeps_lock = std::none_of(
-      comms_.begin(), comms_.end(),
-      [](const Comm* comm) { return comm->options.shared_device; });
+  const bool keeps_lock = !shares_device_;
   bool is_locked = true;
   bool is_recorded = false;
   LockAll(orders);
   absl::InlinedVector<JointPart, 1> joint;
   absl::InlinedVector<devrt_submission_v0, 1> submissions;
-  joint.reserve(parts_.size());
-  submissions.reserve(parts_.size());
   for (Part& part : parts_) {
-    part.after = Before(*part.comm);
+    AddBefore(*part.comm, part.stream, &part.after);
     joint.push_back(
         {part.stream, part.touched, part.ranges, part.after, part.capture});
     submissions.push_back({sizeof(devrt_submission_v0),
@@ -420,9 +320,9 @@ absl::Status Submission::Enqueue(CallSite site) {
   absl::Status enqueued;
   absl::Status status = devrt::internal::RunJointly(
       absl::MakeSpan(joint), ToString(operations_[0].operation->kind()), site,
-      [&](absl::Span<const devrt_stream> handles) {
-        for (size_t i = 0; i < handles.size(); ++i) {
-          submissions[i].stream = handles[i];
+      [&](absl::Span<const JointPart> ordered) {
+        for (size_t i = 0; i < ordered.size(); ++i) {
+          submissions[i].stream = ordered[i].handle;
         }
         Record();
         is_recorded = true;
@@ -434,7 +334,7 @@ absl::Status Submission::Enqueue(CallSite site) {
           UnlockAll(orders);
           is_locked = false;
         }
-        enqueued = AwaitEnqueued();
+        enqueued = AwaitEnqueued(comms_);
         return error;
       });
   // Not inside: the order's lock is taken before those of storages.
@@ -442,7 +342,7 @@ absl::Status Submission::Enqueue(CallSite site) {
   if (status.ok()) Note(orders, joint, keeps_lock);
   UnlockAll(orders);
   if (!status.ok()) {
-    status = Explain(status);
+    status = Explain(comms_, status);
     // A refusal, unless a communicator has failed in the call.
     const bool is_clean = std::all_of(
         comms_.begin(), comms_.end(),
@@ -450,7 +350,7 @@ absl::Status Submission::Enqueue(CallSite site) {
     if (is_recorded && is_clean) Withdraw();
     return status;
   }
-  return enqueued.ok() ? enqueued : Explain(enqueued);
+  return enqueued.ok() ? enqueued : Explain(comms_, enqueued);
 }
 
 absl::Status Submission::Run(CallSite site) {
@@ -458,30 +358,23 @@ absl::Status Submission::Run(CallSite site) {
   DEVRT_RETURN_IF_ERROR(FindComms());
   DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms_));
   absl::Status checked = Check();
-  const bool compares =
-      std::any_of(comms_.begin(), comms_.end(),
-                  [](const Comm* comm) { return comm->bootstrap != nullptr; });
-  if (compares) checked = Compare(checked);
+  if (compares_) checked = Compare(checked);
   DEVRT_RETURN_IF_ERROR(checked);
   return Enqueue(site);
 }
 
 }  // namespace
 
-absl::Status SubmitTogether(absl::Span<const SubmittedOperation> operations,
+absl::Status SubmitTogether(absl::Span<SubmittedOperation> operations,
                             CallSite site) {
-  return Submission(operations).Run(site);
-}
-
-absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
-                            CallSite site) {
-  std::vector<SubmittedOperation> submitted;
-  submitted.reserve(operations.size());
-  for (const GroupedOperation& grouped : operations) {
-    submitted.push_back(
-        {grouped.comm.get(), &grouped.operation, grouped.stream});
+  if (operations.size() == 1) {
+    const Comm* const comm = operations[0].comm;
+    if (comm != nullptr && comm->bootstrap == nullptr &&
+        !comm->options.shared_device) {
+      return SubmitOne(operations[0], site);
+    }
   }
-  return SubmitTogether(submitted, site);
+  return Submission(operations).Run(site);
 }
 
 }  // namespace devrt::collectives::internal

@@ -5,6 +5,7 @@
 #ifndef DEVRT_COLLECTIVES_CORE_SUBMIT_H_
 #define DEVRT_COLLECTIVES_CORE_SUBMIT_H_
 
+#include <cstddef>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -19,12 +20,13 @@ struct SubmittedOperation {
   Comm* comm;  // nullptr: of a communicator that was moved from
   const Operation* operation;
   std::optional<StreamRef> stream;  // nullopt: the current one
+  size_t next = 0;  // for SubmitTogether: the next one of its part
 };
 
 // Checks all operations, and then submits them by one call of the engine.  An
 // error leaves every communicator as it was, unless the engine says that one
 // has failed.
-absl::Status SubmitTogether(absl::Span<const SubmittedOperation> operations,
+absl::Status SubmitTogether(absl::Span<SubmittedOperation> operations,
                             CallSite site);
 absl::Status SubmitTogether(absl::Span<const GroupedOperation> operations,
                             CallSite site);

@@ -48,7 +48,9 @@ void Follow(std::shared_ptr<Comm> comm, const absl::Status& failure) {
 
 // Returns false if the communicator needs no other look.
 bool Look(const std::shared_ptr<Comm>& comm) {
-  if (comm->state.load() != State::kReady || !IsOpen(comm->device)) {
+  // If the device was lost, the other ranks learn it by the end of this one.
+  if (comm->state.load() != State::kReady ||
+      (!IsOpen(comm->device) && !IsLost(comm->device))) {
     return false;
   }
   const absl::Status failure = NoteFailure(comm.get());

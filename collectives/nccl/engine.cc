@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl/engine.h"
 
-#include <stdlib.h>
-
 #include <cstring>
 #include <memory>
 #include <new>
@@ -42,11 +40,6 @@ struct Entry<kMember> {
 constexpr const char* kBeingMade =
     "the library makes it still; poll it, or abort its parent";
 
-bool IsSet(const char* variable, absl::string_view value) {
-  const char* const text = getenv(variable);
-  return text != nullptr && text == value;
-}
-
 }  // namespace
 
 DeviceScope::~DeviceScope() { Leave(); }
@@ -82,7 +75,7 @@ Engine::Engine(const Library& library, const Backend& backend)
     devices_.push_back(device.gate());
   }
   table_.struct_size = sizeof table_;
-  table_.flags = Flags();
+  table_.flags = FlagsOf(library);
 #define DEVRT_NCCL_FUNCTION(name) table_.name = &Entry<&Engine::name>::Call
   DEVRT_NCCL_FUNCTION(info);
   DEVRT_NCCL_FUNCTION(supports);
@@ -99,23 +92,6 @@ Engine::Engine(const Library& library, const Backend& backend)
   DEVRT_NCCL_FUNCTION(buffer_register);
   DEVRT_NCCL_FUNCTION(buffer_deregister);
 #undef DEVRT_NCCL_FUNCTION
-}
-
-uint32_t Engine::Flags() const {
-  const Functions& f = library_.functions;
-  const Flavor& flavor = *library_.flavor;
-  uint32_t flags = DEVRT_COLLECTIVES_STREAM_ORDERED | DEVRT_COLLECTIVES_ABORT;
-  if (f.comm_revoke != nullptr) flags |= DEVRT_COLLECTIVES_REVOKE;
-  if (f.comm_split != nullptr) flags |= DEVRT_COLLECTIVES_SPLIT;
-  if (f.comm_shrink != nullptr) flags |= DEVRT_COLLECTIVES_SHRINK;
-  if (f.comm_register != nullptr && f.comm_deregister != nullptr) {
-    flags |= DEVRT_COLLECTIVES_REGISTER;
-  }
-  if (flavor.shared_device_version != 0 &&
-      library_.version >= flavor.shared_device_version) {
-    flags |= DEVRT_COLLECTIVES_SHARED_DEVICE;
-  }
-  return flags;
 }
 
 devrt_status Engine::Missing(const char* what) const {

@@ -71,7 +71,8 @@ class Engine {
   devrt_status buffer_deregister(devrt_comm comm, void* handle);
 
  private:
-  uint32_t Flags() const;
+  // submit of one operation that is one native call.
+  devrt_status SubmitOne(const devrt_submission_v0& s);
   devrt_status Missing(const char* what) const;
   devrt_status CheckShared() const;
   // Makes the child of a split or a shrink: make(place, config) calls the

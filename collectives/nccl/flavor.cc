@@ -18,6 +18,7 @@ const Flavor kNccl = {
     "ncclAlltoAll",
     22400,
     kSharedDeviceVersion,
+    22600,
 };
 
 // Its float8 types are those of the device, which differ between devices.
@@ -30,6 +31,7 @@ const Flavor kRccl = {
     []() -> const char* { return secure_getenv("DEVRT_RCCL_LIBRARY"); },
     "install ROCm's package rccl",
     "ncclAllToAll",
+    0,
     0,
     0,
 };

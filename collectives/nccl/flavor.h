@@ -21,6 +21,9 @@ struct Flavor {
   int float8_version;
   // The first version in which ranks may share a device; 0: none.
   int shared_device_version;
+  // The first version that keeps the order between communicators of a device by
+  // itself, if the user's NCCL_LAUNCH_ORDER_IMPLICIT is 1; 0: none.
+  int launch_order_version;
 };
 
 extern const Flavor kNccl;

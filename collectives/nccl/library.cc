@@ -3,11 +3,13 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdlib.h>
 
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "runtime/loader/library.h"
@@ -80,6 +82,34 @@ absl::StatusOr<Library> Find(const Flavor& flavor, const std::string& path) {
 }
 
 }  // namespace
+
+bool IsSet(const char* variable, absl::string_view value) {
+  const char* const text = getenv(variable);
+  return text != nullptr && text == value;
+}
+
+uint32_t FlagsOf(const Library& library) {
+  const Functions& f = library.functions;
+  const Flavor& flavor = *library.flavor;
+  uint32_t flags = DEVRT_COLLECTIVES_STREAM_ORDERED | DEVRT_COLLECTIVES_ABORT;
+  if (f.comm_revoke != nullptr) flags |= DEVRT_COLLECTIVES_REVOKE;
+  if (f.comm_split != nullptr) flags |= DEVRT_COLLECTIVES_SPLIT;
+  if (f.comm_shrink != nullptr) flags |= DEVRT_COLLECTIVES_SHRINK;
+  if (f.comm_register != nullptr && f.comm_deregister != nullptr) {
+    flags |= DEVRT_COLLECTIVES_REGISTER;
+  }
+  const auto has_come = [&library](int version) {
+    return version != 0 && library.version >= version;
+  };
+  if (has_come(flavor.shared_device_version)) {
+    flags |= DEVRT_COLLECTIVES_SHARED_DEVICE;
+  }
+  if (has_come(flavor.launch_order_version) &&
+      IsSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1")) {
+    flags |= DEVRT_COLLECTIVES_KEEPS_ORDER;
+  }
+  return flags;
+}
 
 std::string VersionText(int version) {
   return absl::StrCat(version / 10000, ".", version % 10000 / 100, ".",

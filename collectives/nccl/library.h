@@ -23,10 +23,12 @@
 #ifndef DEVRT_COLLECTIVES_NCCL_LIBRARY_H_
 #define DEVRT_COLLECTIVES_NCCL_LIBRARY_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "collectives/nccl/abi.h"
 #include "collectives/nccl/flavor.h"
 
@@ -52,6 +54,13 @@ absl::StatusOr<const Library*> OpenLibrary(const Flavor& flavor);
 // Sets the path of place 3; empty takes it back.  FAILED_PRECONDITION, and
 // nothing changes, if the flavor's library is loaded already.
 absl::Status SetLibraryPath(const Flavor& flavor, std::string path);
+
+// DEVRT_COLLECTIVES_STREAM_ORDERED and others: what an engine over it can do.
+uint32_t FlagsOf(const Library& library);
+
+// Returns true if a variable of the environment, which is the library's, has the
+// value.
+bool IsSet(const char* variable, absl::string_view value);
 
 // "2.28.9"
 std::string VersionText(int version);

@@ -90,6 +90,11 @@ class Member {
   devrt_status Report(Result result, const char* symbol) const;
 
   devrt_status Poll(uint32_t* state);
+  // Returns true until a poll has seen the end of a call that was in progress,
+  // and after a failure.
+  bool IsPending() const {
+    return state_.load(std::memory_order_acquire) != kReady;
+  }
   // Notes that the orderly end has begun: PENDING until a poll sees its end.
   void NoteFinishing();
   bool IsFinished() const { return state_.load() == kEnded; }

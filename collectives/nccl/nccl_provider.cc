@@ -33,7 +33,9 @@ absl::StatusOr<Provider> Open(const Flavor& flavor, const Backend& backend) {
                            nccl::OpenLibrary(flavor));
     slot.engine = new Engine(*library, backend);
   }
-  return Provider{slot.engine, &slot.engine->table(), false};
+  return Provider{
+      slot.engine, &slot.engine->table(), false,
+      [](devrt_comm comm) { return nccl::Member::Of(comm)->IsPending(); }};
 }
 
 }  // namespace

@@ -25,9 +25,7 @@ struct Part {
 };
 using Parts = absl::InlinedVector<Part, 4>;
 
-// Adds the submission, if the library has anything to do for it.
-devrt_status Check(const Library& library, const devrt_submission_v0& s,
-                   Parts* parts, int* native_calls) {
+devrt_status CheckStruct(const devrt_submission_v0& s) {
   if (s.struct_size < sizeof s || s.comm == nullptr) {
     return Refuse(
         DEVRT_INVALID_ARGUMENT,
@@ -35,13 +33,25 @@ devrt_status Check(const Library& library, const devrt_submission_v0& s,
                      " and comm is ", s.comm == nullptr ? "NULL" : "given",
                      ", expected ", sizeof s, " and a communicator"));
   }
-  Member* const member = Member::Of(s.comm);
-  Member::Use use(member);
+  return nullptr;
+}
+
+devrt_status CheckMember(Member* member, const Member::Use& use) {
   if (devrt_status error = member->CheckReady()) return error;
   if (!use) {
     return Refuse(DEVRT_ABORTED,
                   absl::StrCat(member->Describe(), " is being aborted"));
   }
+  return nullptr;
+}
+
+// Adds the submission, if the library has anything to do for it.
+devrt_status Check(const Library& library, const devrt_submission_v0& s,
+                   Parts* parts, int* native_calls) {
+  if (devrt_status error = CheckStruct(s)) return error;
+  Member* const member = Member::Of(s.comm);
+  Member::Use use(member);
+  if (devrt_status error = CheckMember(member, use)) return error;
   const int before = *native_calls;
   for (uint32_t i = 0; i < s.op_count; ++i) {
     const devrt_collective_v0& op = s.ops[i];
@@ -52,16 +62,46 @@ devrt_status Check(const Library& library, const devrt_submission_v0& s,
   return nullptr;
 }
 
-devrt_status FindStream(Part* part) {
-  devrt::internal::DeviceGate* const device = part->member()->device();
-  return device->ops->stream_native(device->self, part->submission->stream,
-                                    &part->stream);
+devrt_status FindStream(const Member& member, const devrt_submission_v0& s,
+                        Stream* stream) {
+  devrt::internal::DeviceGate* const device = member.device();
+  return device->ops->stream_native(device->self, s.stream, stream);
+}
+
+// The answer of a native call that was no success.
+devrt_status TakeAnswer(Member* member, Result result, const char* symbol) {
+  return result == kInProgress ? member->Take(result, symbol)
+                               : member->Report(result, symbol);
 }
 
 }  // namespace
 
+devrt_status Engine::SubmitOne(const devrt_submission_v0& s) {
+  if (devrt_status error = CheckStruct(s)) return error;
+  Member* const member = Member::Of(s.comm);
+  const Member::Use use(member);
+  if (devrt_status error = CheckMember(member, use)) return error;
+  const devrt_collective_v0& op = s.ops[0];
+  if (devrt_status error = CheckOperation(library_, *member, op)) return error;
+  if (op.count == 0) return nullptr;
+  Stream stream = nullptr;
+  if (devrt_status error = FindStream(*member, s, &stream)) return error;
+  DeviceScope scope;
+  if (devrt_status error = scope.Enter(member->device())) return error;
+  const char* symbol = "";
+  const Result result = Call(library_, member, op, stream, &symbol);
+  return __builtin_expect(result == kSuccess, 1)
+             ? nullptr
+             : TakeAnswer(member, result, symbol);
+}
+
 devrt_status Engine::submit(const devrt_submission_v0* submissions,
                             uint32_t count) {
+  // Most submissions, for which no list is made.
+  if (count == 1 && submissions->op_count == 1 &&
+      IsOneCall(library_, submissions->ops[0].op)) {
+    return SubmitOne(*submissions);
+  }
   Parts parts;
   int native_calls = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -72,7 +112,10 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
   }
   if (native_calls == 0) return nullptr;
   for (Part& part : parts) {
-    if (devrt_status error = FindStream(&part)) return error;
+    if (devrt_status error =
+            FindStream(*part.member(), *part.submission, &part.stream)) {
+      return error;
+    }
   }
 
   DeviceScope scope;
@@ -103,8 +146,7 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
       result = Call(library_, at, op, part.stream, &symbol);
       if (__builtin_expect(result == kSuccess, 1)) continue;
       // A call that fails inside a group keeps the group from being enqueued.
-      error = result == kInProgress ? at->Take(result, symbol)
-                                    : at->Report(result, symbol);
+      error = TakeAnswer(at, result, symbol);
     }
     if (error != nullptr) break;
   }

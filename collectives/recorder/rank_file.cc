@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "collectives/bootstrap/bytes.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
@@ -76,6 +77,20 @@ absl::Status ReadFile(const std::string& path, std::vector<char>* bytes,
       " bytes, not ", kBytes));
 }
 
+absl::Status CheckHeader(const std::vector<char>& bytes) {
+  const auto& header = *reinterpret_cast<const RingHeader*>(bytes.data());
+  if (std::memcmp(header.magic, kRingMagic, sizeof header.magic) != 0 ||
+      header.version != kRingVersion) {
+    return absl::DataLossError("is no recorder's file of this version");
+  }
+  if (header.size == 0 || header.size > INT32_MAX ||
+      header.rank >= header.size) {
+    return absl::DataLossError(
+        absl::StrCat("is of rank ", header.rank, " of ", header.size));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string Printable(std::string_view text) {
@@ -96,20 +111,42 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+absl::StatusOr<std::unique_ptr<RankFile>> RankFile::FromImage(
+    std::string_view image, int rank, std::vector<char>* buffer) {
+  BytesReader in(image);
+  const std::string header = in.Text();
+  const std::string names = in.Text();
+  const uint64_t count = in.Number();
+  if (!in.ok() || header.size() != sizeof(RingHeader) ||
+      names.size() > kNamesBytes || count > kRecords) {
+    return absl::DataLossError("is no image of a recorder");
+  }
+  buffer->assign(kBytes, '\0');
+  std::memcpy(buffer->data(), header.data(), header.size());
+  std::memcpy(buffer->data() + kNamesOffset, names.data(), names.size());
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string record = in.Text();
+    if (record.size() != sizeof(CallRecord)) {
+      return absl::DataLossError("has a record of another size");
+    }
+    std::memcpy(buffer->data() + kRecordsOffset + i * sizeof(CallRecord),
+                record.data(), record.size());
+  }
+  DEVRT_RETURN_IF_ERROR(CheckHeader(*buffer));
+  std::unique_ptr<RankFile> file(
+      new RankFile("", buffer->data(), /*is_gone=*/false));
+  if (!in.AtEnd() || file->rank() != rank) {
+    return absl::DataLossError(
+        absl::StrCat("is of rank ", file->rank(), ", not ", rank));
+  }
+  return file;
+}
+
 absl::StatusOr<std::unique_ptr<RankFile>> RankFile::Open(
     const std::string& path, std::vector<char>* buffer) {
   bool is_gone = false;
   DEVRT_RETURN_IF_ERROR(ReadFile(path, buffer, &is_gone));
-  const auto& header = *reinterpret_cast<const RingHeader*>(buffer->data());
-  if (std::memcmp(header.magic, kRingMagic, sizeof header.magic) != 0 ||
-      header.version != kRingVersion) {
-    return absl::DataLossError("is no recorder's file of this version");
-  }
-  if (header.size == 0 || header.size > INT32_MAX ||
-      header.rank >= header.size) {
-    return absl::DataLossError(
-        absl::StrCat("is of rank ", header.rank, " of ", header.size));
-  }
+  DEVRT_RETURN_IF_ERROR(CheckHeader(*buffer));
   return std::unique_ptr<RankFile>(new RankFile(path, buffer->data(), is_gone));
 }
 

@@ -27,6 +27,9 @@ class RankFile {
   // `buffer` is memory for the file, used again for the next one.
   static absl::StatusOr<std::unique_ptr<RankFile>> Open(
       const std::string& path, std::vector<char>* buffer);
+  // Of the bytes of Ring::Image, which rank `rank` has sent.
+  static absl::StatusOr<std::unique_ptr<RankFile>> FromImage(
+      std::string_view image, int rank, std::vector<char>* buffer);
   RankFile(const RankFile&) = delete;
   RankFile& operator=(const RankFile&) = delete;
 

@@ -94,6 +94,14 @@ class Comparison {
                         other_sizes);
   }
 
+  // Findings in one line.
+  std::string Line() {
+    std::vector<std::string> lines =
+        absl::StrSplit(Findings(), '\n', absl::SkipEmpty());
+    for (std::string& line : lines) absl::StripAsciiWhitespace(&line);
+    return absl::StrJoin(lines, "; ");
+  }
+
   std::string Text() {
     const std::string findings = Findings();
     const RankFile& first = *files_[0];
@@ -280,10 +288,29 @@ absl::StatusOr<std::string> internal::CompareRanks(std::string_view folder,
     has_any = true;
   }
   if (!has_any) return absl::NotFoundError(path);
-  std::vector<std::string> lines =
-      absl::StrSplit(comparison.Findings(), '\n', absl::SkipEmpty());
-  for (std::string& line : lines) absl::StripAsciiWhitespace(&line);
-  return absl::StrJoin(lines, "; ");
+  return comparison.Line();
+}
+
+std::string internal::CompareImages(
+    const std::vector<std::optional<std::string>>& images) {
+  Comparison comparison;
+  std::string damaged;
+  bool has_any = false;
+  std::vector<char> buffer;
+  for (size_t rank = 0; rank < images.size(); ++rank) {
+    if (!images[rank].has_value()) continue;
+    auto file =
+        RankFile::FromImage(*images[rank], static_cast<int>(rank), &buffer);
+    if (!file.ok()) {
+      absl::StrAppend(&damaged, "; what rank ", rank, " sent ",
+                      file.status().message());
+      continue;
+    }
+    comparison.Add(*std::move(file));
+    has_any = true;
+  }
+  return absl::StrCat(has_any ? comparison.Line() : "no rank sent its records",
+                      damaged);
 }
 
 }  // namespace devrt::collectives

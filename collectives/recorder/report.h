@@ -6,8 +6,10 @@
 #define DEVRT_COLLECTIVES_RECORDER_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -18,6 +20,11 @@ namespace devrt::collectives::internal {
 // ranks say themselves.  Reads the files of that communicator only.
 absl::StatusOr<std::string> CompareRanks(std::string_view folder, uint64_t id,
                                          uint64_t key);
+
+// As CompareRanks, of images of their records (Ring::Image), by rank; nullopt:
+// the rank has sent none.
+std::string CompareImages(
+    const std::vector<std::optional<std::string>>& images);
 
 }  // namespace devrt::collectives::internal
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/bootstrap/bytes.h"
 #include "devrt/arrays/dtype.h"
 #include "devrt/collectives/operation.h"
 #include "devrt/runtime/status.h"
@@ -154,13 +155,13 @@ Ring::~Ring() {
   if (fd_ >= 0) close(fd_);
 }
 
-uint64_t Ring::Append(const Call& call) {
+uint64_t Ring::Append(const Call& call, uint64_t now_ns) {
   const uint64_t number = header()->written.load(std::memory_order_relaxed) + 1;
   CallRecord* const record = At(number);
   record->number = 0;
   std::atomic_thread_fence(std::memory_order_release);
   record->sequence = call.sequence;
-  record->submit_ns = NowNs();
+  record->submit_ns = now_ns;
   record->end_ns = 0;
   record->count = call.count;
   record->stream = call.stream;
@@ -210,6 +211,20 @@ const CallRecord* Ring::Find(uint64_t number) const {
 const char* Ring::Name(uint32_t name) const {
   if (name == 0 || name > kNamesBytes) return "";
   return base_ + kNamesOffset + (name - 1);
+}
+
+std::string Ring::Image(uint64_t most) const {
+  BytesWriter out;
+  out.Text({base_, sizeof(RingHeader)});
+  out.Text({base_ + kNamesOffset,
+            header()->names_used.load(std::memory_order_relaxed)});
+  const uint64_t last = written();
+  const uint64_t count = std::min({last, most, kRecords});
+  out.Number(count);
+  for (uint64_t number = last - count + 1; number <= last; ++number) {
+    out.Text({reinterpret_cast<const char*>(At(number)), sizeof(CallRecord)});
+  }
+  return out.bytes();
 }
 
 uint32_t Ring::NameOf(const char* text) {

@@ -116,7 +116,7 @@ class Ring {
   Ring& operator=(const Ring&) = delete;
 
   // Returns the number of the call.
-  uint64_t Append(const Call& call);
+  uint64_t Append(const Call& call, uint64_t now_ns = NowNs());
   // Takes the newest call back: it was refused, and nothing of it was done.
   void Withdraw();
   // The call is complete.
@@ -139,6 +139,9 @@ class Ring {
   const CallRecord* Find(uint64_t number) const;
   // The text of a name.
   const char* Name(uint32_t name) const;
+  // The newest `most` calls as bytes, of which RankFile::FromImage makes a
+  // RankFile.  The caller keeps writers away.
+  std::string Image(uint64_t most) const;
 
  private:
   Ring(char* base, int fd, std::string path)

@@ -46,7 +46,7 @@ def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connect
     if hasattr(bootstrap, "Get_rank") and hasattr(bootstrap, "Iallgatherv"):
         return bootstrap.Get_rank(), bootstrap.Get_size(), _OverMpi(bootstrap)
     if hasattr(bootstrap, "set") and hasattr(bootstrap, "wait"):
-        return (*place(rank, size), _over_store(bootstrap, *place(rank, size)))
+        return (*place(rank, size), _OverStore(bootstrap, *place(rank, size)))
     if callable(bootstrap):
         return (*place(rank, size), bootstrap)
     raise TypeError(
@@ -128,7 +128,7 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
         )
         # Rank 0's store is the server of the others, which may need it longer.
         _stores.append(store)
-        return own_rank, own_size, _over_store(store, own_rank, own_size)
+        return own_rank, own_size, _OverStore(store, own_rank, own_size)
     if _has_mpi():
         return connect(importlib.import_module("mpi4py.MPI").COMM_WORLD, rank, size)
     raise Error(
@@ -196,32 +196,48 @@ _stores: List[Any] = []
 _abandoned: List[Any] = []
 
 
-def _over_store(store: Any, rank: int, size: int) -> AllGather:
+class _OverStore:
     """By a key-value store of torch.distributed, of which it leaves a key of each rank."""
-    # torchrun's store may outlive a start of the job, whose keys are still there.
-    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    number = store.add(f"devrt/{start}/communicators/{rank}", 1)
-    rounds = 0
 
-    def all_gather(mine: bytes, timeout: float) -> List[bytes]:
-        nonlocal rounds
-        rounds += 1
-        begin = f"devrt/{start}/{number}"
-        keys = [f"{begin}/{rounds}/{i}" for i in range(size)]
-        store.set(keys[rank], mine)
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        # torchrun's store may outlive a start of the job, whose keys are still there.
+        start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        number = store.add(f"devrt/{start}/communicators/{rank}", 1)
+        self._begin = f"devrt/{start}/{number}"
+        self._store, self._rank, self._size = store, rank, size
+        self._rounds = 0
+
+    def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
+        self._rounds += 1
+        keys = [f"{self._begin}/{self._rounds}/{i}" for i in range(self._size)]
+        self._store.set(keys[self._rank], mine)
         try:
-            store.wait(keys, datetime.timedelta(seconds=min(max(timeout, 0.001), _LONGEST)))
+            self._wait(keys, timeout)
         except Exception as error:
-            missing = [i for i, key in enumerate(keys) if not store.check([key])]
+            missing = [i for i, key in enumerate(keys) if not self._store.check([key])]
             if not missing:
                 raise
             raise TimeoutError(
-                f"{size - len(missing)} of {size} ranks came to the store until the "
-                f"deadline; missing {', '.join(map(str, missing))}"
+                f"{self._size - len(missing)} of {self._size} ranks came to the store "
+                f"until the deadline; missing {', '.join(map(str, missing))}"
             ) from error
-        if rounds > 1:
+        if self._rounds > 1:
             # Each rank is here, and so has read the keys of the round before.
-            store.delete_key(f"{begin}/{rounds - 1}/{rank}")
-        return [bytes(store.get(key)) for key in keys]
+            self._store.delete_key(f"{self._begin}/{self._rounds - 1}/{self._rank}")
+        return [bytes(self._store.get(key)) for key in keys]
 
-    return all_gather
+    def put(self, name: str, mine: bytes) -> None:
+        self._store.set(f"{self._begin}/{name}/{self._rank}", mine)
+
+    def get(self, name: str, rank: int, timeout: float) -> Optional[bytes]:
+        key = f"{self._begin}/{name}/{rank}"
+        try:
+            self._wait([key], timeout)
+        except Exception:
+            if not self._store.check([key]):
+                return None
+        return bytes(self._store.get(key))
+
+    def _wait(self, keys: List[str], timeout: float) -> None:
+        limit = datetime.timedelta(seconds=min(max(timeout, 0.001), _LONGEST))
+        self._store.wait(keys, limit)

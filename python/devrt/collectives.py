@@ -17,7 +17,8 @@ returns at once, and later work of the stream sees its result.  Operations on ar
 for other streams' uses of them, as all operations on arrays do.
 
 The engine is the simulator's for mtia, NCCL for cuda and RCCL for hip.  NCCL is looked
-for in the process, in DEVRT_NCCL_LIBRARY and where the loader finds it.
+for in the process, in DEVRT_NCCL_LIBRARY, in the package nvidia-nccl and where the
+loader finds it.
 
 When a rank dies, or the ranks' operations differ, the communicator fails on every rank:
 CollectiveError, with the report of what each call was.
@@ -27,7 +28,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import threading
 from typing import (
     Any,
     Callable,
@@ -37,7 +37,6 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
-    TypeVar,
     Union,
 )
 
@@ -58,9 +57,8 @@ __all__ = [
     "split_all",
 ]
 
-_T = TypeVar("_T")
 _Options = Tuple[
-    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool]
+    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool, bool]
 
 
 class Communicator:
@@ -319,6 +317,7 @@ def init(
     order_across_communicators: bool = True,
     allow_mixed_versions: bool = False,
     check_signatures: bool = False,
+    exchange_records: bool = False,
 ) -> Communicator:
     """Returns this process's place in a communicator.  Every rank calls it.
 
@@ -342,11 +341,17 @@ def init(
     check_signatures: before each submission the ranks compare their collectives over
         the bootstrap, so that a mismatch is a ValueError with every rank's line instead
         of a hang.  Slow: for the search of one.
+    exchange_records: after a failure the ranks tell each other their newest calls, and
+        `failure` says where they differ, and which ranks tell nothing within 5 s.  The
+        bootstrap is a folder, "pmix", a store, or a function with the methods
+        put(name: str, mine: bytes) and get(name: str, rank: int, timeout: float), which
+        returns None for what is not there.
     """
     _name_nccl()
     device = device_here(device)
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
-               order_across_communicators, allow_mixed_versions, check_signatures)
+               order_across_communicators, allow_mixed_versions, check_signatures,
+               exchange_records)
     if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):
         return Communicator(_core._create_rank_over_pmix(device, options))
     if isinstance(bootstrap, (str, os.PathLike)) and os.fspath(bootstrap) != "auto":
@@ -365,10 +370,9 @@ def init(
 def _name_nccl() -> None:
     """Names NCCL's library for this process, if a Python package has it.
 
-    A variable that is set stays, and so does a copy that the process has loaded.
+    DEVRT_NCCL_LIBRARY goes before, and so does a copy that the process has loaded.
+    Children inherit nothing: another interpreter may have another package.
     """
-    if os.environ.get("DEVRT_NCCL_LIBRARY"):
-        return
     try:
         found = importlib.util.find_spec("nvidia.nccl")
     except ModuleNotFoundError:
@@ -376,7 +380,7 @@ def _name_nccl() -> None:
     for folder in (found.submodule_search_locations or ()) if found else ():
         path = os.path.join(folder, "lib", "libnccl.so.2")
         if os.path.exists(path):
-            os.environ["DEVRT_NCCL_LIBRARY"] = path
+            _core._set_nccl_library(path)
             return
 
 
@@ -407,7 +411,7 @@ def init_all(
     """
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
-               order_across_communicators, False, False)
+               order_across_communicators, False, False, False)
     return [Communicator(core) for core in _core._create_ranks(list(devices), options)]
 
 
@@ -418,7 +422,7 @@ def finish_all(
 
     timeout: in seconds; None: no limit.
     """
-    _of_each(list(ranks), lambda rank, _: rank.finish(timeout=timeout))
+    _of_all(list(ranks), _core._finish_ranks, timeout)
 
 
 def split_all(
@@ -431,44 +435,25 @@ def split_all(
     colors, keys: one for each rank; without keys the order stays.
     """
     every = list(ranks)
-    # A new thread has no current streams of the caller.
-    streams = [rank.device.current_stream() for rank in every]
-
-    def split(rank: Communicator, i: int) -> Optional[Communicator]:
-        with streams[i]:
-            return rank.split(colors[i], 0 if keys is None else keys[i])
-
-    return _of_each(every, split)
+    order = [0] * len(every) if keys is None else list(keys)
+    children = _of_all(every, _core._split_ranks, list(colors), order)
+    return [None if child is None else Communicator(child) for child in children]
 
 
 def shrink_all(
     ranks: Iterable[Communicator], gone: Sequence[int]
 ) -> List[Communicator]:
     """Communicator.shrink of all ranks but those in `gone`, for one thread."""
-    return _of_each(list(ranks), lambda rank, _: rank.shrink(gone))
+    children = _of_all(list(ranks), _core._shrink_ranks, list(gone))
+    return [Communicator(child) for child in children]
 
 
-def _of_each(
-    ranks: List[Communicator], call: Callable[[Communicator, int], _T]
-) -> List[_T]:
-    """Makes a call of each rank on a thread of its own, since each waits for all.
-
-    Returns the results; raises the exception of the first rank that has one.
-    """
-    results: List[Any] = [None] * len(ranks)
-    raised: Dict[int, BaseException] = {}
-
-    def run(i: int) -> None:
-        try:
-            results[i] = call(ranks[i], i)
-        except BaseException as error:
-            raised[i] = error
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(ranks))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[min(raised)]
-    return results
+def _of_all(ranks: List[Communicator], function: Callable[..., Any], *args: Any) -> Any:
+    """Makes one call of all ranks; CollectiveError of the first one that has failed."""
+    cores = [rank._core for rank in ranks]
+    try:
+        return function(cores, *args)
+    except Error as error:
+        for core in cores:
+            raise_failure(core, error)
+        raise

@@ -5,9 +5,11 @@
 #include <nanobind/stl/pair.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
+#include "python/src/collective_exchange.h"
 #include "python/src/device.h"
 #include "python/src/dtype.h"
 #include "python/src/stream.h"
@@ -67,7 +70,8 @@ Reduction ReductionOf(const std::string& name) {
 }
 
 // (name, provider, init_timeout, timeout, on_failure, shared_device,
-// order_across_communicators, allow_mixed_versions, check_signatures)
+// order_across_communicators, allow_mixed_versions, check_signatures,
+// exchange_records)
 collectives::Options OptionsOf(nb::handle values) {
   collectives::Options options;
   options.name = nb::cast<std::string>(values[0]);
@@ -90,48 +94,8 @@ collectives::Options OptionsOf(nb::handle values) {
   options.order_across_communicators = nb::cast<bool>(values[6]);
   options.allow_mixed_versions = nb::cast<bool>(values[7]);
   options.check_signatures = nb::cast<bool>(values[8]);
+  options.exchange_records = nb::cast<bool>(values[9]);
   return options;
-}
-
-// The function by which Python's ranks exchange bytes, and the exception that
-// the function raised.  Ends with the GIL held.
-class Exchange {
- public:
-  explicit Exchange(nb::object all_gather)
-      : all_gather_(std::move(all_gather)) {}
-
-  absl::StatusOr<std::vector<std::string>> AllGather(const std::string& mine,
-                                                     absl::Time deadline) {
-    const nb::gil_scoped_acquire lock;
-    try {
-      const nb::bytes bytes(mine.data(), mine.size());
-      const double seconds = absl::ToDoubleSeconds(deadline - absl::Now());
-      std::vector<std::string> all;
-      for (const nb::handle part : nb::list(all_gather_(bytes, seconds))) {
-        const auto text = nb::cast<nb::bytes>(part);
-        all.emplace_back(text.c_str(), text.size());
-      }
-      return all;
-    } catch (...) {
-      raised_ = std::current_exception();
-      return absl::CancelledError("the bootstrap raised an exception");
-    }
-  }
-  void Rethrow() const {
-    if (raised_ != nullptr) std::rethrow_exception(raised_);
-  }
-
- private:
-  nb::object all_gather_;
-  std::exception_ptr raised_;
-};
-
-std::shared_ptr<Exchange> MakeExchange(nb::object all_gather) {
-  return std::shared_ptr<Exchange>(new Exchange(std::move(all_gather)),
-                                   [](Exchange* exchange) {
-                                     const nb::gil_scoped_acquire lock;
-                                     delete exchange;
-                                   });
 }
 
 // What a call of Create uses, which may go on in the background.
@@ -165,6 +129,13 @@ class Rank {
 
   Communicator& get() const { return *communicator_; }
   const BackendEntry& backend() const { return *device_->backend; }
+  // The calling thread's current stream of the device.
+  StreamRef CurrentStreamHere() const {
+    const Ref stream(CurrentStreamObject(device_));
+    if (!stream) ThrowPythonError();
+    return AsStream(stream.get())->ref;
+  }
+  const std::shared_ptr<Communicator>& shared() const { return communicator_; }
 
   // These waits go on in the background after a handler's exception.
   void Wait(nb::object stream, nb::object seconds) {
@@ -250,12 +221,6 @@ class Rank {
   }
 
  private:
-  // The calling thread's current stream of the device.
-  StreamRef CurrentStreamHere() const {
-    const Ref stream(CurrentStreamObject(device_));
-    if (!stream) ThrowPythonError();
-    return AsStream(stream.get())->ref;
-  }
   // Makes a call that waits and takes the current stream.  It may run on
   // another thread, where another stream would be current.
   void RunOnStream(WaitCall call) const {
@@ -271,6 +236,85 @@ class Rank {
   DeviceObject* device_;
   std::shared_ptr<Communicator> communicator_;
 };
+
+// Ranks of this process, for a call that waits for all of them, and may go on
+// in the background.
+class Ranks {
+ public:
+  explicit Ranks(nb::handle ranks) {
+    for (const nb::handle item : ranks) {
+      const auto* const rank = nb::cast<const Rank*>(item);
+      owners_.push_back(rank->shared());
+      pointers_.push_back(owners_.back().get());
+      if (backend_ == nullptr) backend_ = &rank->backend();
+    }
+  }
+  using Call = std::function<absl::Status(Communicator::RankPointers)>;
+  void Run(Call call) const {
+    if (owners_.empty()) {
+      Check(
+          absl::InvalidArgumentError("ranks is empty: give one rank at least"));
+    }
+    RunOrThrow(*backend_, [ranks = *this, call = std::move(call)] {
+      return call(ranks.pointers_);
+    });
+  }
+
+ private:
+  std::vector<std::shared_ptr<Communicator>> owners_;
+  std::vector<const Communicator*> pointers_;
+  const BackendEntry* backend_ = nullptr;
+};
+
+nb::list SplitAll(nb::list ranks, std::vector<int> colors,
+                  std::vector<int> keys) {
+  using Children = std::vector<std::optional<Communicator>>;
+  const SiteHere site;
+  const auto made = std::make_shared<Children>();
+  // Those of the calling thread: the call may run on another one.
+  std::vector<StreamRef> streams;
+  for (const nb::handle rank : ranks) {
+    streams.push_back(nb::cast<const Rank*>(rank)->CurrentStreamHere());
+  }
+  Ranks(ranks).Run([made, streams = std::move(streams),
+                    colors = std::move(colors), keys = std::move(keys),
+                    here = CallSite(site)](auto all) -> absl::Status {
+    const MultiStreamGuard guard(streams);
+    DEVRT_RETURN_IF_ERROR(guard.status());
+    DEVRT_ASSIGN_OR_RETURN(*made,
+                           Communicator::SplitAll(all, colors, keys, here));
+    return absl::OkStatus();
+  });
+  nb::list children;
+  for (std::optional<Communicator>& child : *made) {
+    children.append(child.has_value() ? nb::cast(new Rank(*std::move(child)))
+                                      : nb::none());
+  }
+  return children;
+}
+
+nb::list ShrinkAll(nb::list ranks, std::vector<int> gone) {
+  const SiteHere site;
+  const auto made = std::make_shared<std::vector<Communicator>>();
+  Ranks(ranks).Run([made, gone = std::move(gone),
+                    here = CallSite(site)](auto all) -> absl::Status {
+    DEVRT_ASSIGN_OR_RETURN(*made, Communicator::ShrinkAll(all, gone, here));
+    return absl::OkStatus();
+  });
+  nb::list children;
+  for (Communicator& child : *made) {
+    children.append(nb::cast(new Rank(std::move(child))));
+  }
+  return children;
+}
+
+void FinishAll(nb::list ranks, nb::object seconds) {
+  const SiteHere site;
+  Ranks(ranks).Run(
+      [deadline = DeadlineOf(seconds), here = CallSite(site)](auto all) {
+        return Communicator::FinishAll(all, deadline, here);
+      });
+}
 
 DeviceObject* DeviceObjectOf(nb::handle device) {
   DeviceObject* const object = ParseDevice(device.ptr());
@@ -298,21 +342,17 @@ Rank* CreateRank(nb::handle device, nb::handle options,
   Communicator made = *std::move(creation->made);
   creation->made.reset();
   return new Rank(std::move(made),
-                  wanted.check_signatures ? std::move(creation) : nullptr);
+                  wanted.check_signatures || wanted.exchange_records
+                      ? std::move(creation)
+                      : nullptr);
 }
 
 Rank* CreateOver(nb::object device, int rank, int size, nb::object all_gather,
                  nb::object options) {
   auto creation = std::make_shared<Creation>();
   creation->exchange = MakeExchange(std::move(all_gather));
-  collectives::BootstrapCallbacks callbacks;
-  callbacks.rank = rank;
-  callbacks.size = size;
-  callbacks.all_gather = [exchange = creation->exchange](std::string mine,
-                                                         absl::Time deadline) {
-    return exchange->AllGather(mine, deadline);
-  };
-  creation->bootstrap = Check(collectives::FromCallbacks(std::move(callbacks)));
+  creation->bootstrap = Check(
+      collectives::FromCallbacks(CallbacksOf(creation->exchange, rank, size)));
   return CreateRank(device, options, std::move(creation));
 }
 
@@ -429,6 +469,18 @@ void BindCollectives(nb::module_& module) {
              nb::arg("device").none(), nb::arg("options"));
   module.def("_create_ranks", &CreateAll, nb::arg("devices"),
              nb::arg("options"));
+  module.def("_split_ranks", &SplitAll, nb::arg("ranks"), nb::arg("colors"),
+             nb::arg("keys"));
+  module.def("_shrink_ranks", &ShrinkAll, nb::arg("ranks"), nb::arg("gone"));
+  module.def("_finish_ranks", &FinishAll, nb::arg("ranks"),
+             nb::arg("timeout").none());
+  // False: NCCL is loaded already.
+  module.def(
+      "_set_nccl_library",
+      [](const std::string& path) {
+        return collectives::SetNcclLibrary(path).ok();
+      },
+      nb::arg("path"));
   module.def("_line_here", &LineHere);
   module.def("_submit_collectives", &SubmitAll, nb::arg("operations"));
 }

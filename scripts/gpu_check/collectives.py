@@ -15,7 +15,8 @@ PROGRAM = "bench/collectives_bench"
 SCRIPT = ROOT / "bench/collectives_bench.py"
 OVER_MPI = "tests/collectives/collectives_mpi_engine"
 PROCESSES = ROOT / "scripts/multi-node-check"
-FILES = [PROGRAM, OVER_MPI, "bench/multi_node_check"]
+SUBMISSIONS = "bench/submissions_bench"
+FILES = [PROGRAM, SUBMISSIONS, OVER_MPI, "bench/multi_node_check"]
 FAKE = "tests/fakes/nccl/libnccl.so.2"
 NOTHING_THERE = 77
 # Open MPI's launcher refuses to run as root unless told so.

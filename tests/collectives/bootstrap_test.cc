@@ -11,17 +11,20 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt::collectives {
 namespace {
 
+using ::devrt::testing::Must;
 using ::devrt::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -111,6 +114,60 @@ TEST(ThreadBootstrap, NamesWhoDidNotCome) {
 TEST(ThreadBootstrap, NeedsARank) {
   EXPECT_THAT(FromThreads(0).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::_));
+}
+
+// Bytes that a rank has put, and those that it has not.
+void TryStore(Bootstrap& first, Bootstrap& second) {
+  using std::nullopt;
+  EXPECT_EQ(Must(first.Get("a-name", 1, absl::Now())), nullopt);
+  std::thread late([&second] {
+    absl::SleepFor(absl::Milliseconds(20));
+    ASSERT_OK(second.Put("a-name", std::string("of\0second", 9)));
+  });
+  EXPECT_EQ(Must(first.Get("a-name", 1, absl::Now() + absl::Seconds(20))),
+            std::string("of\0second", 9));
+  late.join();
+  EXPECT_EQ(Must(first.Get("a-name", 0, absl::Now())), nullopt);
+  EXPECT_EQ(Must(first.Get("other", 1, absl::Now())), nullopt);
+  ASSERT_OK(first.Put("a-name", ""));
+  EXPECT_EQ(Must(second.Get("a-name", 0, absl::Now())), "");
+  EXPECT_EQ(Must(second.Get("a-name", 1, absl::Now())),
+            std::string("of\0second", 9));
+}
+
+TEST(ThreadBootstrap, IsAStore) {
+  const auto ranks = Must(FromThreads(2));
+  TryStore(*ranks[0], *ranks[1]);
+}
+
+TEST_F(FileBootstrapTest, IsAStore) {
+  {
+    const auto first = Make(0, 2);
+    const auto second = Make(1, 2);
+    TryStore(*first, *second);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST(CallbackBootstrap, MayHaveAStore) {
+  BootstrapCallbacks callbacks;
+  callbacks.all_gather = [](std::string, absl::Time) {
+    return absl::UnknownError("nobody");
+  };
+  const auto without = Must(FromCallbacks(callbacks));
+  EXPECT_STATUS(without->Put("a", "b"), kUnimplemented, "keeps no bytes");
+  EXPECT_STATUS(without->Get("a", 0, absl::Now()), kUnimplemented,
+                "keeps no bytes");
+  callbacks.put = [](std::string_view, std::string) {
+    return absl::OkStatus();
+  };
+  EXPECT_STATUS(FromCallbacks(callbacks), kInvalidArgument, "belong together");
+  callbacks.get = [](std::string_view name, int rank, absl::Time) {
+    return std::optional(absl::StrCat(std::string(name), rank));
+  };
+  const auto with = Must(FromCallbacks(callbacks));
+  ASSERT_OK(with->Put("a", "b"));
+  EXPECT_EQ(Must(with->Get("a", 7, absl::Now())), "a7");
 }
 
 TEST(CallbackBootstrap, PassesCallsOn) {

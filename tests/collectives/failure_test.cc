@@ -235,6 +235,29 @@ TEST_F(Failure, EndsTheOthersOfTheDevice) {
               HasSubstr("because another one of mtia:0 failed"));
 }
 
+// The other ranks' devices work: they miss this rank.
+TEST_F(Failure, OfTheDevice) {
+  {
+    std::vector<Communicator> ranks = MakeRanks(2);
+    std::vector<Communicator> others = MakeRanks(2);
+    SimulatedFault lost;
+    lost.kind = SimulatedFault::Kind::kLost;
+    lost.device = 1;
+    lost.native_code = 719;
+    ASSERT_OK(sim().InjectFault(lost));
+    EXPECT_FALSE(dev(1).Synchronize().ok());
+    EXPECT_EQ(ranks[1].state(), State::kFailed);
+    EXPECT_THAT(ranks[1].failure().message(),
+                HasSubstr(std::string(dev(1).Health().message())));
+    EXPECT_EQ(others[1].state(), State::kAborted);
+    EXPECT_TRUE(ranks[1].comm()->ended && others[1].comm()->ended);
+    EXPECT_EQ(ranks[0].state(), State::kReady);
+    // At once, and not when init_timeout is over.
+    EXPECT_FALSE(Communicator::SplitAll(ranks, {0, 0}, {0, 0}).ok());
+  }
+  Reset();
+}
+
 TEST_F(Failure, IsOnlyReported) {
   Options options = After(absl::Milliseconds(2));
   options.on_failure = OnFailure::kReport;

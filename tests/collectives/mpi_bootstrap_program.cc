@@ -73,6 +73,29 @@ void TheLastIsMissing(Bootstrap* bootstrap) {
          "FAILED_PRECONDITION after an error", again.status().ToString());
 }
 
+// The launcher keeps what ranks put, and MPI keeps nothing.
+void SomePut(Bootstrap* bootstrap) {
+  const int rank = bootstrap->rank();
+  if (rank != 0) {
+    const absl::Status put = bootstrap->Put("name", TextOf(rank, 0));
+    if (absl::IsUnimplemented(put)) return;
+    Expect(put.ok(), rank, "a place for bytes", put.ToString());
+  }
+  for (int from = bootstrap->size() - 1; from >= 0; --from) {
+    const absl::Duration limit =
+        from == 0 ? absl::Milliseconds(50) : absl::Seconds(30);
+    const auto got = bootstrap->Get("name", from, In(limit));
+    if (absl::IsUnimplemented(got.status())) return;
+    Expect(got.ok(), rank, "what a rank has put", got.status().ToString());
+    if (!got.ok()) return;
+    Expect(got->has_value() == (from != 0), rank, "bytes of all but rank 0",
+           absl::StrCat("of rank ", from, ": ", got->has_value()));
+    if (got->has_value()) {
+      Expect(**got == TextOf(from, 0), rank, "the bytes of the rank", **got);
+    }
+  }
+}
+
 // Rank 0 does not come: the others wait until the deadline, and a second.
 void TheFirstIsMissing(Bootstrap* bootstrap) {
   const int rank = bootstrap->rank();
@@ -84,7 +107,8 @@ void TheFirstIsMissing(Bootstrap* bootstrap) {
 
 void Run(bool pmix) {
   using Part = void (*)(Bootstrap*);
-  for (const Part part : {&AllCome, &TheLastIsMissing, &TheFirstIsMissing}) {
+  for (const Part part :
+       {&AllCome, &TheLastIsMissing, &TheFirstIsMissing, &SomePut}) {
     auto bootstrap = pmix ? FromPmix() : FromMpi(MPI_COMM_WORLD);
     if (!bootstrap.ok()) {
       Expect(false, -1, "a bootstrap", bootstrap.status().ToString());

@@ -12,9 +12,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "collectives/recorder/report.h"
 #include "collectives/recorder/ring.h"
 #include "tests/collectives/collectives_fixture.h"
 
@@ -212,6 +214,30 @@ TEST_F(Reports, WhoWaitsInATransfer) {
             "all_reduce(float32 x 4, sum) train.cc:41\n"
             "  rank 1 waits in recv(float32 x 4, from 0) ring.cc:30\n"
             "  ranks 0, 2 wait in recv(float32 x 4, from 1) ring.cc:30\n");
+}
+
+// What ranks send over a bootstrap after a failure.
+TEST_F(Reports, OfImages) {
+  using collectives::internal::CompareImages;
+  const auto first = MakeRing(0, 4);
+  const auto second = MakeRing(1, 4);
+  for (uint64_t i = 1; i <= 118; ++i) {
+    first->Append(AllReduceOf(i, 4096));
+    if (i < 118) second->Append(AllReduceOf(i, 4096));
+  }
+  first->Append(AllGatherOf(119));
+  const std::string image = first->Image(64);
+  EXPECT_LT(image.size(), 16u << 10);
+  EXPECT_EQ(CompareImages({image, second->Image(64), std::nullopt, "junk"}),
+            "ranks 2, 3 have left no records; they differ at 118; rank 0 is "
+            "at 118 all_reduce(float32 x 4096, sum) train.cc:41; rank 1 is at "
+            "117 all_reduce(float32 x 4096, sum) train.cc:41; what rank 3 sent "
+            "is no image of a recorder");
+  EXPECT_EQ(CompareImages({std::nullopt, image}),
+            "no rank sent its records; what rank 1 sent is of rank 0, not 1");
+  EXPECT_EQ(CompareImages({image.substr(0, image.size() - 1)}),
+            "no rank sent its records; what rank 0 sent has a record of "
+            "another size");
 }
 
 TEST_F(Reports, DoNotWaitForAFifo) {

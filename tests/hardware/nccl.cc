@@ -69,6 +69,27 @@ TEST_P(HardwareNccl, KeepsTheOrderOfTheStream) {
   }
 }
 
+// K-C2: the last element is behind what 32 bits can count.
+TEST_P(HardwareNccl, TakesMoreElementsThan31Bits) {
+  constexpr uint64_t kElements = (uint64_t{1} << 31) + 1;
+  std::vector<Rank> ranks = Ranks();
+  Connect(&ranks);
+  std::vector<char*> buffers;
+  for (Rank& rank : ranks) {
+    buffers.push_back(static_cast<char*>(rank.Allocate(kElements)));
+    ASSERT_EQ(Text(rank.Fill(buffers.back(), 3, kElements)), "");
+    ASSERT_EQ(Text(rank.Submit({Op(DEVRT_COLLECTIVE_ALL_REDUCE, buffers.back(),
+                                   buffers.back(), kElements, DEVRT_UINT8)})),
+              "");
+  }
+  for (Rank& rank : ranks) ASSERT_EQ(Text(WaitReady(rank.comm)), "");
+  const auto sum = static_cast<char>(3 * ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_EQ(ranks[i].Download(buffers[i] + kElements - 2, 2),
+              std::vector<char>(2, sum));
+  }
+}
+
 TEST_P(HardwareNccl, RestoresTheContext) {
   for (const bool has_context : {false, true}) {
     DRIVER_OK(DRIVER_CALL(cuCtxSetCurrent)(nullptr));

@@ -38,6 +38,30 @@ TEST_F(CollectiveScale, ManyRanksOfOneThread) {
   EXPECT_EQ(first, static_cast<int32_t>(kRanks - 1));
 }
 
+// K-C2.  By hand, since it needs 10 GiB of memory:
+//   --gtest_also_run_disabled_tests --gtest_filter=*31Bits
+TEST_F(CollectiveScale, DISABLED_MoreElementsThan31Bits) {
+  constexpr uint64_t kElements = (uint64_t{1} << 31) + 1;
+  Reset("memory=3GiB");
+  const TestRanks ranks = Make(2);
+  char* buffers[2];
+  for (uint32_t r = 0; r < 2; ++r) {
+    void* ptr = nullptr;
+    OK(ops().alloc(self(), r, kElements, 0, &ptr));
+    buffers[r] = static_cast<char*>(ptr);
+    const char last = static_cast<char>(5 + r);
+    OK(sim().poke(self(), buffers[r] + kElements - 1, &last, 1));
+    Submit(ranks[r], {Op(DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_INT8, kElements,
+                         buffers[r], buffers[r], DEVRT_COLLECTIVE_SUM)});
+  }
+  SyncAll(ranks);
+  for (char* const buffer : buffers) {
+    char last = 0;
+    OK(sim().peek(self(), buffer + kElements - 1, &last, 1));
+    EXPECT_EQ(last, 11);
+  }
+}
+
 TEST_F(CollectiveScale, RanksAsThreads) {
   constexpr uint32_t kRanks = 64;
   const std::string id = NewId();

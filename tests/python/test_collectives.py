@@ -148,6 +148,29 @@ def test_one_thread_ends_all_ranks(two):
     assert [rank.state for rank in ranks] == ["finished"] * 2
 
 
+def test_a_split_without_a_device_ends_at_once(run_program):
+    done = run_program("""
+        import time
+        import devrt
+        from devrt import collectives, simulator
+        ranks = collectives.init_all(devrt.devices("mtia"), init_timeout=300)
+        simulator.inject_fault("lost", device=1)
+        try:
+            devrt.ones(4, device="mtia:1").tolist()
+        except devrt.Error as error:
+            print(type(error).__name__)
+        begin = time.monotonic()
+        for call in (lambda: collectives.split_all(ranks, [0, 0]),
+                     lambda: collectives.finish_all(ranks)):
+            try:
+                call()
+            except devrt.Error as error:
+                print("mtia:1" in str(error), time.monotonic() - begin < 30)
+        """, env=THREADED)
+    assert done.stdout.splitlines() == ["DeviceFaultError"] + ["True True"] * 2, (
+        done.stdout + done.stderr)
+
+
 # Here a wait of the main thread runs on another thread.
 THREADED = {"DEVRT_MTIA": "devices=2,mode=threaded", "DEVRT_LOG": "off"}
 
@@ -267,13 +290,14 @@ def test_the_library_of_nccls_package_is_named(run_program, tmp_path):
             del sys.modules[name]  # an installation may import it at the start
         import devrt
         from devrt import collectives
+        named = collectives._core._set_nccl_library
+        assert named("") is True  # not loaded yet
+        collectives._core._set_nccl_library = print
         collectives.init_all(devrt.devices("mtia"))[0].abort()
-        print(os.environ["DEVRT_NCCL_LIBRARY"])
+        print(os.environ.get("DEVRT_NCCL_LIBRARY"))  # children inherit nothing
         """
     done = run_program(source, str(tmp_path))
-    assert done.stdout.strip() == str(folder / "libnccl.so.2"), done.stderr
-    kept = run_program(source, str(tmp_path), env={"DEVRT_NCCL_LIBRARY": "/mine"})
-    assert kept.stdout.strip() == "/mine", kept.stderr
+    assert done.stdout.split() == [str(folder / "libnccl.so.2"), "None"], done.stderr
 
 
 def exchanges(count):

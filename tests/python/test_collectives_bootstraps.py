@@ -111,6 +111,36 @@ def test_exchanges_leave_one_key_in_a_store():
     assert list(store.values.values()) == [1, b"mine"]
 
 
+def test_a_store_keeps_what_ranks_put():
+    store = Store()
+    ranks = [_bootstraps.connect(store, rank, 2)[2] for rank in range(2)]
+    assert ranks[0].get("name", 1, 0.01) is None
+    ranks[1].put("name", b"of 1")
+    assert ranks[0].get("name", 1, 30) == b"of 1"
+    assert ranks[0].get("name", 0, 0.01) is None
+
+
+def test_failed_ranks_exchange_their_records(two):
+    store = Store()
+    texts = {}
+
+    def run(rank):
+        comm = collectives.init(two[rank], store, rank=rank, size=2,
+                                exchange_records=True)
+        x = devrt.ones(4 + rank, device=comm.device)
+        with pytest.raises(devrt.Error):
+            comm.all_reduce(x)  # of two sizes
+            comm.wait()
+        texts[rank] = comm.failure[1]
+
+    with ThreadPoolExecutor(2) as pool:
+        for result in [pool.submit(run, rank) for rank in range(2)]:
+            result.result()
+    for text in texts.values():
+        assert "over the bootstrap: they differ at 1; rank 0 is at 1 all_reduce(" in text
+        assert "rank 1 is at 1 all_reduce(float64 x 5, sum)" in text
+
+
 class Request:
     def __init__(self, is_done):
         self.is_done = is_done

@@ -41,6 +41,10 @@ class Info(ToolTest):
         device, = self.run_json("info", "mtia:0")["devices"]
         self.assertEqual(device["collectives"]["engine"], "mtia")
         self.assertEqual(device["collectives"]["path"], "")
+        self.assertEqual(device["collectives"]["features"], [
+            "abort", "compares", "own_deadlines", "register", "revoke",
+            "shared_device", "shrink", "split", "stream_ordered"])
+        self.assertIn("abort, compares", text)
 
     def test_bad_device_names(self):
         for name in ["cuda0", "mtia:99", "mtia:-1", "", "mtia:", "mtia:0x1",

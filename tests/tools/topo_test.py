@@ -96,6 +96,19 @@ class Topo(ToolTest):
                                delta=1e9)
         self.assertGreater(device["bytes_per_second_to_host"], 0)
 
+    def test_a_measurement_has_keys_of_the_simulator(self):
+        config = "devices=3,p2p=100GB/s"
+        keys = self.run_json("topo", "--measure",
+                             DEVRT_MTIA=config)["simulator_keys"]["mtia"]
+        link, alpha = (part.partition("=") for part in keys.split(","))
+        self.assertEqual((link[0], alpha[0]), ("collective_link", "collective_alpha"))
+        self.assertAlmostEqual(int(link[2][:-4]), 100_000, delta=2000)
+        self.assertGreater(int(alpha[2][:-2]), 0)
+        # The simulator takes them.
+        text = self.run_tool("topo", "--measure", DEVRT_MTIA=f"{config},{keys}").stdout
+        self.assertIn(f"DEVRT_MTIA={keys}\n", text)
+        self.assertEqual(self.run_json("topo")["simulator_keys"], {})
+
     def test_does_not_measure_unasked(self):
         told = self.run_json("topo")
         self.assertIsNone(told["links"][0]["bytes_per_second"])

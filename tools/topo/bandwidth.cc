@@ -18,6 +18,7 @@ namespace devrt::tools {
 namespace {
 
 constexpr uint64_t kMostBytes = 64 << 20;
+constexpr uint64_t kSmallCopy = 4;
 constexpr size_t kCopies = 5;
 
 absl::StatusOr<uint64_t> BytesFor(Device device) {
@@ -26,8 +27,9 @@ absl::StatusOr<uint64_t> BytesFor(Device device) {
   return std::min(kMostBytes, properties.total_memory / 8);
 }
 
-absl::StatusOr<double> Measure(Device device, void* to, const void* from,
-                               uint64_t bytes) {
+// Milliseconds of a copy.
+absl::StatusOr<double> TimeCopy(Device device, void* to, const void* from,
+                                uint64_t bytes) {
   DEVRT_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(device));
   EventOptions options;
   options.timing = true;
@@ -43,7 +45,13 @@ absl::StatusOr<double> Measure(Device device, void* to, const void* from,
     DEVRT_ASSIGN_OR_RETURN(time, ElapsedMilliseconds(begin, end));
   }
   std::sort(milliseconds.begin(), milliseconds.end());
-  const double median = milliseconds[kCopies / 2];
+  return milliseconds[kCopies / 2];
+}
+
+absl::StatusOr<double> Measure(Device device, void* to, const void* from,
+                               uint64_t bytes) {
+  DEVRT_ASSIGN_OR_RETURN(const double median,
+                         TimeCopy(device, to, from, bytes));
   if (median <= 0) {
     return absl::InternalError("the device's clock did not move in a copy");
   }
@@ -63,7 +71,7 @@ absl::StatusOr<double> MeasureHost(Device device, bool to_host) {
 
 }  // namespace
 
-absl::StatusOr<double> MeasurePair(Device from, Device to) {
+absl::StatusOr<PairFigures> MeasurePair(Device from, Device to) {
   DEVRT_ASSIGN_OR_RETURN(const uint64_t room, BytesFor(from));
   DEVRT_ASSIGN_OR_RETURN(const uint64_t other_room, BytesFor(to));
   const uint64_t bytes = std::min(room, other_room);
@@ -75,7 +83,13 @@ absl::StatusOr<double> MeasurePair(Device from, Device to) {
   const absl::Cleanup disable = [&] {
     if (is_enabled) DisablePeerAccess(from, to).IgnoreError();
   };
-  return Measure(from, target, source, bytes);
+  PairFigures figures;
+  DEVRT_ASSIGN_OR_RETURN(figures.gigabytes,
+                         Measure(from, target, source, bytes));
+  DEVRT_ASSIGN_OR_RETURN(const double small,
+                         TimeCopy(from, target, source, kSmallCopy));
+  figures.small_copy_us = small * 1e3;
+  return figures;
 }
 
 absl::StatusOr<double> MeasureFromHost(Device device) {

@@ -2,9 +2,9 @@
 //
 // How fast copies between devices, and between a device and pinned memory, are.
 //
-//   DEVRT_ASSIGN_OR_RETURN(const double gigabytes, MeasurePair(from, to));
+//   DEVRT_ASSIGN_OR_RETURN(const PairFigures figures, MeasurePair(from, to));
 //
-// All results are in GB/s, 10^9 bytes of the copy in a second: the median of
+// Bandwidths are in GB/s, 10^9 bytes of the copy in a second: the median of
 // five copies of 64 MiB, or of an eighth of a smaller memory, behind one that
 // is not counted.  The time is between two events on the stream of the copies,
 // so that it is simulated time on a simulator.
@@ -21,9 +21,15 @@
 
 namespace devrt::tools {
 
+// Between two devices.
+struct PairFigures {
+  double gigabytes = 0;      // in a second
+  double small_copy_us = 0;  // the median time of a copy of 4 bytes
+};
+
 // Copies from one device to another one of its backend.  Peer access is enabled
 // for that time where it is possible.
-absl::StatusOr<double> MeasurePair(Device from, Device to);
+absl::StatusOr<PairFigures> MeasurePair(Device from, Device to);
 // Copies from pinned memory to the device, and back:
 absl::StatusOr<double> MeasureFromHost(Device device);
 absl::StatusOr<double> MeasureToHost(Device device);

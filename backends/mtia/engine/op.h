@@ -206,7 +206,8 @@ struct StreamCore {
   uint32_t queued_work = 0;       // kernels, copies, fills; see queue_depth
   Op* head = nullptr;
   Op* tail = nullptr;
-  Points pending;  // waits that the next operation will have
+  Points pending;          // waits that the next operation will have
+  Op* group_op = nullptr;  // of a group of collectives, while it is submitted
   VTime last_end = 0;
   StreamCore* busy_prev = nullptr;  // per device
   StreamCore* busy_next = nullptr;

@@ -169,16 +169,16 @@ devrt_status CollectiveGroup::Find() {
 devrt_status CollectiveGroup::Check(const Part& part) const {
   const Comm& comm = *part.comm;
   const Place& place = *comm.place();
-  const std::string name = CommText(*comm.group) + ": ";
   if (place.revoked) {
-    return MakeError(DEVRT_ABORTED, 0, name + "it was revoked");
+    return MakeError(DEVRT_ABORTED, 0,
+                     CommText(*comm.group) + ": it was revoked");
   }
   if (part.core->device != place.device) {
-    return MakeError(
-        DEVRT_INVALID_ARGUMENT, 400,
-        name + "the stream is of mtia:" + std::to_string(part.core->device) +
-            ", rank " + std::to_string(comm.rank) +
-            " of mtia:" + std::to_string(place.device));
+    return MakeError(DEVRT_INVALID_ARGUMENT, 400,
+                     CommText(*comm.group) + ": the stream is of mtia:" +
+                         std::to_string(part.core->device) + ", rank " +
+                         std::to_string(comm.rank) +
+                         " of mtia:" + std::to_string(place.device));
   }
   if (g_machine->config.strict_cuda && t_device != place.device) {
     return MakeError(
@@ -189,7 +189,8 @@ devrt_status CollectiveGroup::Check(const Part& part) const {
   const auto ranks = static_cast<uint32_t>(comm.group->places.size());
   for (const devrt_collective_v0& call : part.calls) {
     const std::string wrong = CheckCall(call, ranks, comm.rank);
-    if (!wrong.empty()) return InvalidArgument(name + wrong);
+    if (wrong.empty()) continue;
+    return InvalidArgument(CommText(*comm.group) + ": " + wrong);
   }
   return nullptr;
 }
@@ -261,23 +262,20 @@ void CollectiveGroup::OrderBehindLast(const std::vector<Op*>& ops) {
 void CollectiveGroup::Enqueue() {
   Machine* const machine = g_machine;
   std::vector<Op*> ops;
+  std::vector<bool> has_slot(machine->config.devices);
   for (const Part& part : parts_) {
     const uint64_t number = HostStreamNumber(part.stream);
     if (number != 0) part.core->host_number = number;
     if (part.calls.empty()) continue;
-    Op* op = nullptr;
-    bool shares_slot = false;
-    for (Op* const other : ops) {
-      if (other->stream == part.core) op = other;
-      shares_slot = shares_slot || other->device == part.core->device;
-    }
+    Op*& op = part.core->group_op;
     if (op == nullptr) {
       op = machine->scheduler.NewOp(OpKind::kCollective, part.core, call_->me(),
                                     CollectiveName(part.calls[0].op));
       op->engine = EngineClass::kCollective;
       op->part = machine->collectives.NewPart();
       op->part->op = op;
-      op->shares_slot = shares_slot;
+      op->shares_slot = has_slot[op->device];
+      has_slot[op->device] = true;
       op->declared = op->split = true;
       ops.push_back(op);
     }
@@ -290,6 +288,7 @@ void CollectiveGroup::Enqueue() {
   }
   const char* const label = CurrentSite().label;
   for (Op* const op : ops) {
+    op->stream->group_op = nullptr;
     const std::vector<Member>& members = op->part->members;
     if (members.size() > 1) op->name = "group";
     if (label != nullptr) op->label = label;

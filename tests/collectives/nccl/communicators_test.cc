@@ -14,6 +14,7 @@
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/devrt.h"
+#include "runtime/registry/outside_calls.h"
 #include "tests/fakes/nccl/knobs.h"
 #include "tests/support/status_matchers.h"
 
@@ -306,6 +307,48 @@ TEST_F(NcclCommunicators, TakeRegisteredMemoryBackBeforeTheirEnd) {
   }
 }
 
+// NCCL_LAUNCH_ORDER_IMPLICIT=1: another run of this test.
+TEST_F(NcclCommunicators, LeaveTheOrderToTheLibraryIfTold) {
+  const bool is_told = getenv("NCCL_LAUNCH_ORDER_IMPLICIT") != nullptr;
+  std::vector<Communicator> ranks = MakeRanks();
+  std::vector<Communicator> alone =
+      Must(Communicator::CreateAll({devices_[0]}));
+  const Stream other = Must(Stream::Create(devices_[0]));
+  const Array x = Ints(0, {1});
+  const std::vector<Array> open = SubmitWithoutLast(&ranks, streams_[0]);
+  // Only the order is enqueued: the fake runs one host function of a device.
+  fake_nccl_knobs knobs = {};
+  knobs.does_nothing = 1;
+  fake_nccl_set(&knobs);
+  ASSERT_OK(alone[0].AllReduce(x, x, Reduction::kSum, other));
+  // Behind the open operation, unless the library sees to that.
+  const absl::Status done = alone[0].Wait(
+      other,
+      absl::Now() + (is_told ? absl::Seconds(20) : absl::Milliseconds(50)));
+  EXPECT_EQ(done.ok(), is_told) << done;
+  for (Communicator& rank : ranks) EXPECT_OK(rank.Abort("over"));
+}
+
+// The library learns it by the end of the communicators, and its other ranks by
+// the library.
+TEST_F(NcclCommunicators, LoseTheDeviceAndEnd) {
+  const std::vector<Device> last = {Must(GetDevice("cuda:3"))};
+  std::vector<Communicator> one = Must(Communicator::CreateAll(last));
+  std::vector<Communicator> other = Must(Communicator::CreateAll(last));
+  EXPECT_EQ(fake_nccl_live(), 2);
+  EXPECT_FALSE(devrt::internal::LoseDevice(last[0], "for a test").ok());
+  const auto state = [](const std::vector<Communicator>& ranks) {
+    return ranks[0].comm()->state.load();
+  };
+  // Nobody calls: the watch finds it.
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (fake_nccl_live() != 0 && absl::Now() < end) std::this_thread::yield();
+  EXPECT_EQ(fake_nccl_live(), 0);
+  EXPECT_EQ(state(one), State::kFailed);
+  EXPECT_THAT(one[0].failure().message(), HasSubstr("for a test"));
+  EXPECT_NE(state(other), State::kReady);
+}
+
 // K-C12.  The last test: the device is lost.
 TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
   collectives::internal::SetAbortLimit(absl::Milliseconds(100));
@@ -329,6 +372,40 @@ TEST_F(NcclCommunicators, LoseTheDeviceIfAbortHangs) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
   EXPECT_THAT(devices_[2].Health().message(), HasSubstr("the end of commun"));
   fake_nccl_let_go();
+}
+
+// As ranks of several machines, which have no folder in common.
+TEST_F(NcclCommunicators, ExchangeTheirRecords) {
+  const auto bootstraps = Must(collectives::FromThreads(kRanks));
+  Options options;
+  options.exchange_records = true;
+  options.timeout = absl::Milliseconds(200);
+  std::vector<std::string> failures(kRanks);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kRanks; ++i) {
+    threads.emplace_back([&, i] {
+      Communicator rank =
+          Must(Communicator::Create(devices_[i], *bootstraps[i], options));
+      const Array x = Ints(i, {1, 2});
+      EXPECT_OK(rank.AllReduce(x, x));
+      // Rank 2 waits for somebody else, and so do the others.
+      EXPECT_OK(i == 2 ? rank.Recv(x, 0) : rank.AllReduce(x, x));
+      EXPECT_FALSE(rank.Wait().ok());
+      const absl::Time end = absl::Now() + absl::Seconds(20);
+      do {
+        failures[i] = std::string(rank.failure().message());
+      } while (failures[i].find("over the bootstrap") == std::string::npos &&
+               absl::Now() < end);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) {
+    EXPECT_THAT(failure,
+                AllOf(HasSubstr("over the bootstrap: they differ at 2; rank 2 "
+                                "is at 1 all_reduce(int32 x 2, sum)"),
+                      HasSubstr("ranks 0, 1 are at 2 all_reduce"),
+                      HasSubstr("rank 2 waits in recv(int32 x 2, from 0)")));
+  }
 }
 
 // K-C14: NCCL itself would hang.

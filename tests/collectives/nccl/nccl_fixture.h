@@ -170,6 +170,9 @@ class Rank {
     }
     return ptr;
   }
+  devrt_status Fill(void* ptr, uint32_t value, uint64_t size) {
+    return gate_->ops->fill_async(gate_->self, stream, ptr, value, size);
+  }
   // The bytes at `ptr` after the work of the stream.
   std::vector<char> Download(const void* ptr, size_t size) {
     std::vector<char> bytes(size);

@@ -40,7 +40,7 @@ MUTANTS = [
         what="Each stream of a group takes a slot of the device.",
         witness="A send and a receive on two streams wait for each other.",
         items="K-C5", group="collectives", file="table/collective_submit.cc",
-        old="      op->shares_slot = shares_slot;\n",
+        old="      op->shares_slot = has_slot[op->device];\n",
         new="      op->shares_slot = false;\n"),
     Mutant(
         name="second_submission_unchecked",
