@@ -171,9 +171,10 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
       answer = PoolAnswer::kNotLive;
       return true;
     }
-    if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || request->claim ||
-                           (request->stream != nullptr &&
-                            !stream_.IsHolder(found, *request->stream)))) {
+    request->has_uses = found->held.uses != nullptr ||
+                        (request->stream != nullptr &&
+                         !stream_.IsHolder(found, *request->stream));
+    if (ABSL_PREDICT_FALSE(request->has_uses || request->claim)) {
       answer = PoolAnswer::kUses;
       if (request->plain) return true;
       BeginClosing(found, *request);
