@@ -102,7 +102,7 @@ BENCHMARK(ChosenLayersStep)->Apply(bench::Counted)->Arg(16)->Arg(64);
 void ChosenLayersTrainingStep(benchmark::State& state) {
   bench::TrainingStep(state, Gpu(0), [](const devrt::LaunchContext&) {});
 }
-BENCHMARK(ChosenLayersTrainingStep);
+BENCHMARK(ChosenLayersTrainingStep)->Apply(bench::Counted);
 
 template <int kLayers>
 void PassThroughLayers(benchmark::State& state) {

@@ -96,10 +96,17 @@ class Explorer {
   absl::Status Replay(std::string_view token, bool shrinks) {
     DEVRT_ASSIGN_OR_RETURN(Run run, runner_.Replay(token));
     coverage_.Add(run);
+    const absl::Status fits = simulator_.CheckReplay();
     if (run.status.ok()) {
+      if (!fits.ok()) {
+        result_.verdict = Verdict::kUncertain;
+        result_.status = fits;
+      }
       result_.passing = std::move(run);
       return absl::OkStatus();
     }
+    // The run fails, whatever it was meant to repeat.
+    if (!fits.ok()) AddLine(StatusText(fits));
     SetFailed(std::move(run));
     return shrinks ? Confirm(options_.shrink_runs) : absl::OkStatus();
   }
@@ -200,6 +207,7 @@ class Explorer {
     DEVRT_RETURN_IF_ERROR(EndRun());
     WitnessOptions options;
     options.config = options_.config;
+    options.time_limit = std::chrono::nanoseconds(0);  // the body has its own
     const auto runs = static_cast<uint64_t>(options.runs);
     options.runs = static_cast<int>(std::max<uint64_t>(1, AtMost(runs)));
     const absl::StatusOr<Witness> witness = Witness::Create(

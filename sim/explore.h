@@ -17,14 +17,17 @@
 // ends the exploration without a verdict on the body.  A body starts on a
 // machine that was reset, and destroys the streams, events and memory that it
 // made before it returns.  A body that calls exit() or quick_exit(), or ends
-// the calling thread, ends the exploration; the run is then named on stderr.  A
-// body that never ends is found by `step_limit` or `Options::time_limit`.
+// the calling thread, ends the exploration; the run is then named on stderr, as
+// it is for abort().  Nothing names the run of a body that calls _exit(): no
+// code of the process runs then.  A body that never ends is found by
+// `step_limit` or `Options::time_limit`.
 //
 // What it is not: a test on hardware, whose schedules nobody chooses.
 //
 // Threads: one exploration at a time, and no other thread uses the simulator
 // meanwhile but those that the body starts.  A time limit takes the signal
-// SIGALRM, as that of a fault sweep does (devrt/sim/faults.h).
+// SIGALRM, as that of a fault sweep does (devrt/sim/faults.h).  SIGABRT is taken
+// meanwhile, and handed on to the handler from before.
 
 #ifndef DEVRT_SIM_EXPLORE_H_
 #define DEVRT_SIM_EXPLORE_H_
@@ -119,7 +122,8 @@ struct DEVRT_EXPORT Result {
   enum class Verdict {
     kPassed,
     kFailed,      // a run failed
-    kUncertain,   // equal decisions led to different runs
+    kUncertain,   // equal decisions led to different runs, or the run of a
+                  // token passed, which does not fit the body
     kNotStarted,  // the options, the token or the machine forbid a run
   };
   Verdict verdict = Verdict::kPassed;

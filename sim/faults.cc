@@ -254,6 +254,9 @@ class Sweeper {
     DEVRT_ASSIGN_OR_RETURN(const std::vector<int64_t> before, table_->Live());
     DEVRT_RETURN_IF_ERROR(table_->Set(c.is_of_calls() ? run.rule : ""));
     run.status = CallBody(body_, absl::StrCat("the fault ", run.rule));
+    if (!options_.token.empty()) {
+      DEVRT_RETURN_IF_ERROR(simulator_->CheckReplay());
+    }
     if (simulator_.has_value()) {
       const Quiet quiet;  // about what a token leaves to the operating system
       run.token = simulator_->Token().value_or("");

@@ -144,7 +144,8 @@ struct DEVRT_EXPORT SweepResult {
 //                        another rule or config
 //   FAILED_PRECONDITION  the layer is not loaded, or a sweep or an exploration
 //                        runs already, or a run has left objects alive or has
-//                        lost a device that nothing can restart
+//                        lost a device that nothing can restart, or the token
+//                        is of another body
 //   NOT_FOUND            no fault of the body has SweepOptions::rule
 // or an error of the body without a fault, or of around_run.
 DEVRT_EXPORT SweepResult FaultSweep(const SweepOptions& options,

@@ -25,6 +25,7 @@ std::atomic<size_t> g_size{0};  // 0: no run is limited
 timer_t g_timer{};
 int64_t g_limit = 0;                 // in ns
 std::atomic<int64_t> g_deadline{0};  // in ns of CLOCK_MONOTONIC
+std::atomic<bool> g_has_expired{false};
 
 struct sigaction g_before {};  // the handler of others
 
@@ -81,6 +82,7 @@ void ExpireRun() {
   if (late > kMostLate || IsTraced()) return ArmAnew();
   const ssize_t written = write(STDERR_FILENO, g_report, size);
   static_cast<void>(written);
+  g_has_expired = true;
   std::abort();
 }
 
@@ -114,6 +116,8 @@ absl::Status RunLimit::Open() {
   is_open_ = true;
   return absl::OkStatus();
 }
+
+bool RunLimit::HasExpired() { return g_has_expired.load(); }
 
 RunLimit::~RunLimit() {
   if (!is_open_) return;

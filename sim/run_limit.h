@@ -29,6 +29,8 @@ class RunLimit {
   ~RunLimit();
 
   absl::Status Open();
+  // True once a limit has ended, so that the process ends.
+  static bool HasExpired();
 
   // A part of the work that is limited, which `report` describes.  One at a
   // time.  The thread takes SIGALRM meanwhile, and ends the part itself.

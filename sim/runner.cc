@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/runner.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -43,6 +45,28 @@ void NameTheRun(const char* what) {
 
 void NameTheRunAtExit() { NameTheRun("called exit()"); }
 void NameTheRunAtQuickExit() { NameTheRun("called quick_exit()"); }
+
+// ---- abort() ----
+
+int g_abort_watches = 0;
+struct sigaction g_before_abort {};  // the handler of others
+
+void Write(const char* text) {
+  const ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+  static_cast<void>(written);
+}
+
+void OnAbort(int signal) {
+  // The report of a time limit has the run already.
+  if (g_process_of_run.load() == getpid() && !RunLimit::HasExpired()) {
+    Write("devrt: the body called abort() in the run with ");
+    Write(g_run);
+    Write("\n");
+  }
+  // It comes again when this handler returns.
+  sigaction(signal, &g_before_abort, nullptr);
+  raise(signal);
+}
 
 class RunNow {
  public:
@@ -154,6 +178,24 @@ std::string FailureKey(const absl::Status& status) {
                       WithoutNumbers(internal::ToStd(status.message())));
 }
 
+AbortWatch::AbortWatch() {
+  if (g_abort_watches++ != 0) return;
+  struct sigaction action {};
+  action.sa_handler = &OnAbort;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGABRT, &action, &g_before_abort);
+}
+
+AbortWatch::~AbortWatch() {
+  if (--g_abort_watches != 0) return;
+  struct sigaction now {};
+  sigaction(SIGABRT, nullptr, &now);
+  // The body may have set one of its own.
+  if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == &OnAbort) {
+    sigaction(SIGABRT, &g_before_abort, nullptr);
+  }
+}
+
 absl::Status CheckOutsideBody() {
   if (g_process_of_run.load() == 0) return absl::OkStatus();
   const char* const holder = g_holder_of_turn.load();
@@ -171,10 +213,12 @@ absl::Status Turn::Take(const char* holder) {
         other, " runs already: explore and sweep faults one after another"));
   }
   has_it_ = true;
+  watch_.emplace();
   return absl::OkStatus();
 }
 
 Turn::~Turn() {
+  watch_.reset();
   if (has_it_) g_holder_of_turn = nullptr;
 }
 

@@ -42,6 +42,16 @@ absl::Status CheckMode(const std::string& config, const char* option);
 // of the process are named on stderr.
 absl::Status CallBody(const Body& body, const std::string& name);
 
+// Names the run on stderr if the body calls abort(), while an object lives.
+// Takes the signal SIGABRT, and hands it on to the handler from before.
+class AbortWatch {
+ public:
+  AbortWatch();
+  AbortWatch(const AbortWatch&) = delete;
+  AbortWatch& operator=(const AbortWatch&) = delete;
+  ~AbortWatch();
+};
+
 // FAILED_PRECONDITION in a body, which cannot make runs itself.
 absl::Status CheckOutsideBody();
 
@@ -59,6 +69,7 @@ class Turn {
 
  private:
   bool has_it_ = false;
+  std::optional<AbortWatch> watch_;
 };
 
 // Makes runs of one body, each from a machine that was reset.

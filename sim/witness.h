@@ -32,10 +32,12 @@
 //
 // Ownership: a Witness keeps a copy of the body.
 // Threads: one at a time; while it runs, no other thread may use the simulator.
+// A time limit takes the signal SIGALRM, as that of an exploration does.
 
 #ifndef DEVRT_SIM_WITNESS_H_
 #define DEVRT_SIM_WITNESS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -50,6 +52,8 @@
 
 namespace devrt::sim {
 
+class RunLimit;
+
 // How a Witness runs its body.
 struct WitnessOptions {
   // The machine, in the syntax of DEVRT_MTIA.  Keys that choose a schedule do
@@ -57,6 +61,10 @@ struct WitnessOptions {
   std::string config;
   int runs = 64;      // directed runs for each finding, at most
   uint64_t seed = 1;  // of the first directed run; the next one has the next
+  // The longest that a run may take; 0: no limit.  A run that takes longer ends
+  // the process with a report on stderr, since nothing else can end it.  Under
+  // a debugger there is no limit.
+  std::chrono::nanoseconds time_limit = std::chrono::seconds(60);
 };
 
 // The result of the directed runs for one finding.
@@ -107,7 +115,8 @@ class Witness {
   Witness(const Simulator& sim, Body body, WitnessOptions options)
       : sim_(sim), body_(std::move(body)), options_(std::move(options)) {}
 
-  absl::StatusOr<Run> RunBody(const std::string& config) const;
+  absl::StatusOr<Run> RunBody(const std::string& config, RunLimit* limit) const;
+  absl::Status OpenLimit(RunLimit* limit) const;
   static bool Differ(const Run& a, const Run& b);
 
   Simulator sim_;

@@ -152,6 +152,15 @@ typedef struct devrt_sim_stats_v1 {
    * If it is not 0, a replay may differ from the run. */
   uint64_t uncontrolled;
   uint64_t faults_fired; /* by rules of the key faults, since the last reset */
+  /* What a replayed token and the run do not have in common.  Choices, other
+   * than 0, that the run has not come to yet: */
+  uint64_t replay_left;
+  /* The number, from 1, of the first decision at which the run lacked the
+   * choice of the token, and took 0; that choice, and how many the run had.
+   * 0: there was none. */
+  uint64_t replay_misfit;
+  uint32_t replay_choice;
+  uint32_t replay_ways;
 } devrt_sim_stats_v1;
 
 /* The functions of the extension. */

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/text/text.h"
+
 namespace devrt::internal {
 
 // `count` equal choices, and how many choices of 0 come before them.
@@ -180,6 +182,31 @@ inline bool ParseReplayToken(std::string_view text, ReplayToken* parts,
     return false;
   }
   return true;
+}
+
+// How a token and the run that follows it differ.
+struct TokenMisfit {
+  uint64_t decision = 0;  // from 1: the first one that does not fit; 0: none
+  uint32_t choice = 0;    // of the token
+  uint32_t ways = 0;      // that the run has there
+};
+
+// What is wrong with a token that does not fit; empty if it fits.  `left`: so
+// many of its decisions the run has not come to.
+inline std::string TextOf(const TokenMisfit& misfit, uint64_t left) {
+  std::string text;
+  if (misfit.decision != 0) {
+    text = "its decision " + std::to_string(misfit.decision) + " takes way " +
+           std::to_string(misfit.choice + uint64_t{1}) + ", and this run has " +
+           std::to_string(misfit.ways) + " there";
+  } else if (left != 0) {
+    text = "the run ended before " + Counted(left, "decision") + " of it";
+  } else {
+    return text;
+  }
+  return "the replay token is of another program, or of an earlier state of "
+         "this one: " +
+         text + "; explore this program anew";
 }
 
 }  // namespace devrt::internal

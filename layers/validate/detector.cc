@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "absl/base/optimization.h"
+
 namespace devrt::race {
 namespace {
 
@@ -21,17 +23,6 @@ FindingKind KindOf(Mode earlier, Mode later) {
 
 }  // namespace
 
-Operation Detector::Enqueue(const Call& call, Actor stream,
-                            AccessList accesses) {
-  const Operation operation =
-      NewOperation(call, order_.Submit(call.thread, stream));
-  if (!flags_.empty()) NoteClock(operation, order_.ClockOf(stream));
-  for (const MemoryAccess& access : accesses) {
-    Access(operation, order_.ClockOf(stream), access);
-  }
-  return operation;
-}
-
 Operation Detector::UseByHost(const Call& call, AccessList accesses,
                               const VectorClock& over) {
   const Operation operation =
@@ -41,22 +32,6 @@ Operation Detector::UseByHost(const Call& call, AccessList accesses,
   if (!flags_.empty()) NoteClock(operation, clock);
   for (const MemoryAccess& access : accesses) Access(operation, clock, access);
   return operation;
-}
-
-Mark Detector::Record(const Call& call, Actor stream, Records* records) {
-  const Epoch epoch = order_.Submit(call.thread, stream);
-  History::AddRecord(records, NewOperation(call, epoch));
-  return order_.ClockOf(stream);
-}
-
-void Detector::Wait(const Call& call, Actor stream, uint64_t event,
-                    const Mark* mark, const Mark* record) {
-  if (mark != nullptr) order_.Wait(call.thread, stream, *mark);
-  const Operation operation = {order_.ClockOf(stream).now(), ++operations_,
-                               call.name, call.site};
-  const Mark* const newest = record == nullptr ? mark : record;
-  *history_.AddWait(stream) = {event, stream, record != nullptr, operation,
-                               newest == nullptr ? Epoch() : newest->now()};
 }
 
 void Detector::HostWait(Actor thread, const Mark& mark) {
@@ -127,7 +102,9 @@ uint64_t Detector::Free(const Call& call, uint64_t address) {
   if (block == nullptr) return 0;  // the backend has the error
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  ReportPending(*block, order_.ClockOf(call.thread), operation);
+  Knowledge known = order_.ClockOf(call.thread);
+  known.Add(own_);
+  ReportUnknown(FindingKind::kFreeWhileUsed, *block, known, operation);
   // A live part at the address is a mistake of the program, or of an allocator.
   Block* const whole = memory_.FindOfBackend(address);
   if (whole == nullptr) return memory_.Release(block, operation);
@@ -151,7 +128,9 @@ uint64_t Detector::FreeOn(const Call& call, Actor stream, uint64_t address) {
   if (block == nullptr) return 0;
   const Operation operation =
       NewOperation(call, order_.Submit(call.thread, stream));
-  ReportPending(*block, order_.ClockOf(stream), operation);
+  Knowledge known = order_.ClockOf(stream);
+  known.Add(own_);
+  ReportUnknown(FindingKind::kFreeWhileUsed, *block, known, operation);
   return memory_.Release(block, operation);
 }
 
@@ -160,19 +139,29 @@ void Detector::HandOut(const Call& call, Actor stream, uint64_t address,
                        const VectorClock& over) {
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  VectorClock clock = order_.MarkOfNext(call.thread, stream);
-  clock.Join(own_);
-  clock.Join(over);
-  std::vector<std::pair<BlockInfo, Conflict>> unknown;
-  Block* const handed =
-      memory_.HandOut(address, size, kind, device, operation, clock, &unknown);
+  Mark legacy;
+  Knowledge known;
+  order_.AddWorkBefore(call.thread, stream, &legacy, &known);
+  known.Add(own_);
+  if (!over.empty()) known.Add(over);
+  Block* handed = memory_.PartAt(address, size);
+  if (ABSL_PREDICT_TRUE(handed != nullptr)) {
+    ReportUnknown(FindingKind::kReuseWhileUsed, *handed, known, operation);
+    memory_.HandOutAgain(handed, kind, device, operation);
+  } else {
+    std::vector<std::pair<BlockInfo, Conflict>> unknown;
+    handed = memory_.HandOut(address, size, kind, device, operation, known,
+                             &unknown);
+    const VectorClock clock = unknown.empty() ? VectorClock() : known.Joined();
+    for (const auto& [block, conflict] : unknown) {
+      Report(FindingKind::kReuseWhileUsed, block, conflict, operation, clock,
+             Mode::kWrite, false);
+    }
+  }
+  handed->home = stream;
   // The new owner did not ask.  So uses that are complete must not wait for it.
   handed->shadow.Forget(own_);
   if (!over.empty()) handed->shadow.Forget(over);
-  for (const auto& [block, conflict] : unknown) {
-    Report(FindingKind::kReuseWhileUsed, block, conflict, operation, clock,
-           Mode::kWrite, false);
-  }
 }
 
 void Detector::TakeBack(const Call& call, Actor stream, uint64_t address,
@@ -181,9 +170,12 @@ void Detector::TakeBack(const Call& call, Actor stream, uint64_t address,
   if (block == nullptr || !block->is_part) return;
   const Operation operation =
       NewOperation(call, order_.HostAction(call.thread));
-  VectorClock clock = order_.MarkOfNext(call.thread, stream);
-  clock.Join(waited);
-  ReportPending(*block, clock, operation);
+  Mark legacy;
+  Knowledge known;
+  order_.AddWorkBefore(call.thread, stream, &legacy, &known);
+  if (!waited.empty()) known.Add(waited);
+  known.Add(own_);
+  ReportUnknown(FindingKind::kFreeWhileUsed, *block, known, operation);
   memory_.Release(block, operation);
 }
 
@@ -276,26 +268,32 @@ void Detector::AccessRange(const Operation& by, const VectorClock& clock,
       block->shadow.Access(range, access.mode, by, clock, &conflicts_,
                            access.reduction);
     }
-    for (const Conflict& conflict : conflicts_) {
-      FindingKind kind = KindOf(conflict.earlier_mode, access.mode);
-      if (conflict.earlier.number == block->made.number) {
-        kind = FindingKind::kUseBeforeAllocation;
-      } else if (!order_.IsStream(by.epoch.actor)) {
-        kind = FindingKind::kHostAccess;
-      }
-      Report(kind, *block, conflict, by, clock, access.mode, approximate);
-    }
+    ReportConflicts(*block, by, clock, access.mode, approximate);
   }
 }
 
-void Detector::ReportPending(const Block& block, VectorClock clock,
-                             const Operation& by) {
-  clock.Join(own_);
-  conflicts_.clear();
-  block.shadow.FindUnknown(clock, &conflicts_);
+void Detector::ReportConflicts(const BlockInfo& block, const Operation& by,
+                               const VectorClock& clock, Mode mode,
+                               bool approximate) {
   for (const Conflict& conflict : conflicts_) {
-    Report(FindingKind::kFreeWhileUsed, block, conflict, by, clock,
-           Mode::kWrite, false);
+    FindingKind kind = KindOf(conflict.earlier_mode, mode);
+    if (conflict.earlier.number == block.made.number) {
+      kind = FindingKind::kUseBeforeAllocation;
+    } else if (!order_.IsStream(by.epoch.actor)) {
+      kind = FindingKind::kHostAccess;
+    }
+    Report(kind, block, conflict, by, clock, mode, approximate);
+  }
+}
+
+void Detector::ReportUnknown(FindingKind kind, const Block& block,
+                             const Knowledge& known, const Operation& by) {
+  conflicts_.clear();
+  block.shadow.FindUnknown(known, &conflicts_);
+  if (ABSL_PREDICT_TRUE(conflicts_.empty())) return;
+  const VectorClock clock = known.Joined();
+  for (const Conflict& conflict : conflicts_) {
+    Report(kind, block, conflict, by, clock, Mode::kWrite, false);
   }
 }
 

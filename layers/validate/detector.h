@@ -26,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/types/span.h"
 #include "layers/validate/finding.h"
 #include "layers/validate/flag_waits.h"
@@ -92,7 +94,15 @@ class Detector {
   }
 
   // Work of a stream, with what it uses.
-  Operation Enqueue(const Call& call, Actor stream, AccessList accesses);
+  void Enqueue(const Call& call, Actor stream, AccessList accesses) {
+    const Operation& operation =
+        NewOperation(call, order_.Submit(call.thread, stream));
+    const VectorClock& clock = order_.ClockOf(stream);
+    if (!flags_.empty()) NoteClock(operation, clock);
+    for (const MemoryAccess& access : accesses) {
+      Access(operation, clock, access);
+    }
+  }
   // The backend refused the work with these accesses.  Nothing is known of
   // their bytes now: an unfounded finding would be worse than a missed one.
   void Retract(AccessList accesses);
@@ -118,15 +128,28 @@ class Detector {
   // the record a search.
   using Records = History::Records;
   Records* RecordsOf(uint64_t event) { return history_.RecordsOf(event); }
-  Mark Record(const Call& call, Actor stream, Records* records);
+  void Record(const Call& call, Actor stream, Records* records, Mark* mark) {
+    const Epoch epoch = order_.Submit(call.thread, stream);
+    History::AddRecord(records, NewOperation(call, epoch));
+    *mark = order_.ClockOf(stream);
+  }
   Mark Record(const Call& call, Actor stream, uint64_t event) {
-    return Record(call, stream, RecordsOf(event));
+    Mark mark;
+    Record(call, stream, RecordsOf(event), &mark);
+    return mark;
   }
   // `mark`: what the wait is certain to cover; nullptr: nothing.  `record`: the
   // event's newest record, which another thread may make after the wait;
   // nullptr: it is that of `mark`.
   void Wait(const Call& call, Actor stream, uint64_t event, const Mark* mark,
-            const Mark* record = nullptr);
+            const Mark* record = nullptr) {
+    if (mark != nullptr) order_.Wait(call.thread, stream, *mark);
+    const Operation operation = {order_.ClockOf(stream).now(), ++operations_,
+                                 call.name, call.site};
+    const Mark* const newest = record == nullptr ? mark : record;
+    *history_.AddWait(stream) = {event, stream, record != nullptr, operation,
+                                 newest == nullptr ? Epoch() : newest->now()};
+  }
   void RemoveEvent(uint64_t event) { history_.RemoveEvent(event); }
 
   // The host thread has waited for the mark.
@@ -186,21 +209,42 @@ class Detector {
   void NoteClock(const Operation& operation, const VectorClock& clock);
   // Returns the kept clock, or an empty one.
   VectorClock NotedClock(const Operation& operation) const;
-  Operation NewOperation(const Call& call, Epoch epoch) {
-    const Operation operation = {epoch, ++operations_, call.name, call.site};
-    *history_.AddOperation(epoch.actor) = operation;
-    return operation;
+  // The operation stays there until the actor has some more.
+  const Operation& NewOperation(const Call& call, Epoch epoch) {
+    Operation* const made = history_.AddOperation(epoch.actor);
+    made->epoch = epoch;
+    made->number = ++operations_;
+    made->name = call.name;
+    made->site = call.site;
+    return *made;
   }
-  void Access(const Operation& by, const VectorClock& clock,
-              const MemoryAccess& access) {
-    if (access.rows == 1 && access.size != 0) {
-      AccessRange(by, clock, access,
-                  {access.address, access.address + access.size},
-                  access.approximate);
-    } else {
-      AccessRows(by, clock, access);
+  // Mostly an access is exact, in one live block, and without a finding.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Access(const Operation& by,
+                                           const VectorClock& clock,
+                                           const MemoryAccess& access) {
+    if (ABSL_PREDICT_FALSE(access.rows != 1 || access.size == 0)) {
+      return AccessRows(by, clock, access);
+    }
+    Block* const block = memory_.At(access.address);
+    const uint64_t begin = access.address - block->begin;
+    const bool is_usual =
+        access.size <= block->size() - begin && block->live() &&
+        !access.approximate && access.is_noted &&
+        (!access.by_kernel || CanReach(by.epoch.actor, *block));
+    if (ABSL_PREDICT_FALSE(!is_usual)) {
+      return AccessRange(by, clock, access,
+                         {access.address, access.address + access.size},
+                         access.approximate);
+    }
+    conflicts_.clear();
+    block->shadow.Access({begin, begin + access.size}, access.mode, by, clock,
+                         &conflicts_, access.reduction);
+    if (ABSL_PREDICT_FALSE(!conflicts_.empty())) {
+      ReportConflicts(*block, by, clock, access.mode, false);
     }
   }
+  void ReportConflicts(const BlockInfo& block, const Operation& by,
+                       const VectorClock& clock, Mode mode, bool approximate);
   void AccessRows(const Operation& by, const VectorClock& clock,
                   const MemoryAccess& access);
   // Calls use(range of addresses, true if it has bytes that are not used).
@@ -221,10 +265,9 @@ class Detector {
   void Report(FindingKind kind, const BlockInfo& block,
               const Conflict& conflict, const Operation& later,
               const VectorClock& clock, Mode later_mode, bool approximate);
-  // Reports uses of `block` that the free `by` with `clock` does not come
-  // after.
-  void ReportPending(const Block& block, VectorClock clock,
-                     const Operation& by);
+  // Reports uses of `block` that are not `known` to the free or hand-out `by`.
+  void ReportUnknown(FindingKind kind, const Block& block,
+                     const Knowledge& known, const Operation& by);
 
   Sink sink_;
   Order order_;

@@ -101,7 +101,10 @@ void FindHostExtensions();
 void UpdatePages();
 
 // nullptr, or the error that refuses a call with the finding `found`.
-devrt_status Verdict(const std::string& found);
+devrt_status Refusal(const std::string& found);
+inline devrt_status Verdict(const std::string& found) {
+  return ABSL_PREDICT_TRUE(found.empty()) ? nullptr : Refusal(found);
+}
 
 // Tells which streams of a backend record a graph.  What they get runs when
 // another library launches the graph, which no call shows.
@@ -110,9 +113,16 @@ struct Captures {
   void* self = nullptr;
   DeviceKey device0 = 0;  // of the backend
 
-  // Says once that such work is not seen.
+  // Says once that such work is not seen.  The driver is asked for streams that
+  // another library can capture only.
   bool Has(devrt_stream stream) const {
-    return table != nullptr && Ask(stream);
+    return table != nullptr && MayHave(stream) && Ask(stream);
+  }
+  static bool MayHave(devrt_stream stream) {
+    return g_layer.numbers == nullptr ||
+           !DEVRT_HAS_FIELD(g_layer.numbers, devrt_stream_number_v0,
+                            may_be_captured) ||
+           g_layer.numbers->may_be_captured(g_layer.host->host, stream) != 0;
   }
   bool Ask(devrt_stream stream) const;
 };

@@ -59,6 +59,8 @@ Block* MemoryMap::Add(uint64_t begin, uint64_t size, MemoryKind kind,
 }
 
 Block* MemoryMap::Find(uint64_t begin) {
+  Block* const found = At(begin);
+  if (found->begin == begin && found->live() && found != &host_) return found;
   for (Blocks* const blocks : {&parts_, &blocks_}) {
     const auto at = blocks->find(begin);
     if (at != blocks->end() && at->second.live()) return &at->second;
@@ -109,7 +111,7 @@ void MemoryMap::EraseParts(uint64_t begin, uint64_t size) {
 
 Block* MemoryMap::HandOut(
     uint64_t begin, uint64_t size, MemoryKind kind, uint32_t device,
-    const Operation& made, const VectorClock& clock,
+    const Operation& made, const Knowledge& known,
     std::vector<std::pair<BlockInfo, Conflict>>* unknown) {
   BlockInfo info;
   info.id = ++made_;
@@ -120,29 +122,18 @@ Block* MemoryMap::HandOut(
   info.is_part = true;
   info.made = made;
   std::vector<Conflict> conflicts;
-  auto at = parts_.find(begin);
-  if (at != parts_.end() && at->second.end == info.end) {
-    // An allocator hands most parts out as they came back.
-    Block& again = at->second;
-    again.shadow.FindUnknown(clock, &conflicts);
-    for (const Conflict& conflict : conflicts) {
-      unknown->push_back({again, conflict});
-    }
-    static_cast<BlockInfo&>(again) = info;
-    return &again;
-  }
   ForgetRecent();
   Block block;
   static_cast<BlockInfo&>(block) = info;
   std::vector<Block> rest;  // of earlier parts, beside the new one
-  at = parts_.upper_bound(begin);
+  auto at = parts_.upper_bound(begin);
   if (at != parts_.begin() && std::prev(at)->second.end > begin) --at;
   while (at != parts_.end() && at->first < block.end) {
     Block& earlier = at->second;
     const Range common = {std::max(begin, earlier.begin) - earlier.begin,
                           std::min(block.end, earlier.end) - earlier.begin};
     conflicts.clear();
-    earlier.shadow.FindUnknown(common, clock, &conflicts);
+    earlier.shadow.FindUnknown(common, known, &conflicts);
     for (const Conflict& conflict : conflicts) {
       unknown->push_back({earlier, conflict});
     }
@@ -162,14 +153,17 @@ Block* MemoryMap::HandOut(
 }
 
 Block* MemoryMap::Search(uint64_t address) {
-  Block*& recent = recent_[HashOf(address)];
-  if (Block* const part = Containing(&parts_, address)) return recent = part;
+  Recent& recent = recent_[HashOf(address)];
+  if (Block* const part = Containing(&parts_, address)) {
+    recent = {part, generation_};
+    return part;
+  }
   Block* const block = Containing(&blocks_, address);
   if (block == nullptr) return &host_;
   const auto part = parts_.lower_bound(block->begin);
   const bool has_parts = (part != parts_.end() && part->first < block->end) ||
                          Containing(&parts_, block->begin) != nullptr;
-  if (!has_parts) recent = block;
+  if (!has_parts) recent = {block, generation_};
   return block;
 }
 

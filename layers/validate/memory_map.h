@@ -46,6 +46,7 @@ struct BlockInfo {
 struct Block : BlockInfo {
   Shadow shadow;           // offsets from `begin`
   bool is_carved = false;  // an allocator hands out parts of it
+  Actor home = kNoActor;   // of a part: the stream that it was handed out to
 };
 
 class MemoryMap {
@@ -71,21 +72,39 @@ class MemoryMap {
 
   // The allocator gives [begin, begin + size) back: it has no parts any more.
   void EraseParts(uint64_t begin, uint64_t size);
+  // The part of just these bytes, live or taken back; nullptr: there is none.  An
+  // allocator hands most parts out as they came back.
+  Block* PartAt(uint64_t begin, uint64_t size) {
+    Block* const found = At(begin);
+    return found->is_part && found->begin == begin && found->size() == size
+               ? found
+               : nullptr;
+  }
+  // That part is in use again, with the uses of its bytes.
+  void HandOutAgain(Block* part, MemoryKind kind, uint32_t device,
+                    const Operation& made) {
+    part->id = ++made_;
+    part->kind = kind;
+    part->device = device;
+    part->made = made;
+    part->released.reset();
+  }
   // A part of a block is in use.  The uses of earlier parts at its
   // addresses pass to it: work that is still pending conflicts with new work.
   // The rest of an earlier part stays a part.
-  // Appends those that `clock` does not know, each with its block.
+  // Appends those that are not `known`, each with its block.
+  // PartAt is nullptr.
   Block* HandOut(uint64_t begin, uint64_t size, MemoryKind kind,
-                 uint32_t device, const Operation& made,
-                 const VectorClock& clock,
+                 uint32_t device, const Operation& made, const Knowledge& known,
                  std::vector<std::pair<BlockInfo, Conflict>>* unknown);
 
   // The block that has the address: a part, live or taken back; otherwise a
   // block of a backend, live or freed; otherwise the host memory.
   Block* At(uint64_t address) {
-    Block*& recent = recent_[HashOf(address)];
-    if (recent != nullptr && address - recent->begin < recent->size()) {
-      return recent;
+    const Recent& recent = recent_[HashOf(address)];
+    if (recent.generation == generation_ &&
+        address - recent.block->begin < recent.block->size()) {
+      return recent.block;
     }
     return Search(address);
   }
@@ -127,12 +146,12 @@ class MemoryMap {
 
   static Block* Containing(Blocks* blocks, uint64_t address);
   static size_t HashOf(uint64_t address) {
-    // Blocks begin at multiples of 256 bytes or more.
-    return (address >> 8) % kRecent;
+    // Blocks may lie in steps of any power of two.
+    return (address * 0x9e3779b97f4a7c15) >> (64 - kRecentBits);
   }
   Block* Search(uint64_t address);
   // Called when a block was added or is about to go.
-  void ForgetRecent() { recent_.fill(nullptr); }
+  void ForgetRecent() { ++generation_; }
   static void EraseReleased(Blocks* blocks, uint64_t begin, uint64_t end);
 
   Blocks blocks_;  // of backends
@@ -141,10 +160,15 @@ class MemoryMap {
       freed_;  // begin and id, oldest first
   Block host_;
   uint64_t made_ = 0;  // blocks so far
-  // Blocks that At has found, by a hash of the address.  No other block has a
-  // part in them.
-  static constexpr size_t kRecent = 64;
-  std::array<Block*, kRecent> recent_{};
+  // Blocks that At has found, by a hash of the address, since the last
+  // ForgetRecent.  No other block has a part in them.
+  struct Recent {
+    Block* block = nullptr;
+    uint64_t generation = 0;
+  };
+  static constexpr size_t kRecentBits = 8;
+  std::array<Recent, size_t{1} << kRecentBits> recent_;
+  uint64_t generation_ = 1;
 };
 
 }  // namespace devrt::race

@@ -108,12 +108,15 @@ Mark Order::MarkOfStream(Actor stream) const {
   return mark;
 }
 
-Mark Order::MarkOfNext(Actor thread, Actor stream) const {
-  Mark mark = actors_[thread].clock;
-  if (stream == kNoActor) return mark;
-  mark.Join(actors_[stream].clock);
-  JoinLegacyRule(actors_[stream].traits, &mark);
-  return mark;
+void Order::AddWorkBefore(Actor thread, Actor stream, Mark* legacy,
+                          Knowledge* known) const {
+  if (stream == kNoActor) return known->Add(actors_[thread].clock);
+  const State& state = actors_[stream];
+  known->Add(state.clock);  // which mostly has the answer
+  known->Add(actors_[thread].clock);
+  if (state.traits.kind == StreamKind::kNonBlocking) return;
+  JoinOthers(state.traits, legacy);
+  known->Add(*legacy);
 }
 
 Mark Order::MarkOfDevice(uint32_t device) const {

@@ -91,9 +91,11 @@ class Order {
   Mark MarkOfStream(Actor stream) const;
   // All streams of the device, those that were removed too.
   Mark MarkOfDevice(uint32_t device) const;
-  // The work before an operation that `thread` would enqueue on `stream` now.
-  // kNoActor: the work before an action of the thread.
-  Mark MarkOfNext(Actor thread, Actor stream) const;
+  // Adds the work before an operation that `thread` would enqueue on `stream`
+  // now.  kNoActor: the work before an action of the thread.  `legacy` holds a
+  // part of it.
+  void AddWorkBefore(Actor thread, Actor stream, Mark* legacy,
+                     Knowledge* known) const;
   // `thread` has waited for the mark, or a query said that it is complete.
   void HostWait(Actor thread, const Mark& mark);
 

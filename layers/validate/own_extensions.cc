@@ -18,11 +18,12 @@
 namespace devrt::race {
 namespace {
 
-Mode ModeOf(uint32_t access) {
-  if ((access & DEVRT_ACCESS_REDUCE) != 0) return Mode::kReduce;
-  if (access == DEVRT_ACCESS_READ) return Mode::kRead;
-  return access == DEVRT_ACCESS_WRITE ? Mode::kWrite : Mode::kReadWrite;
-}
+// By the bits of DEVRT_ACCESS_*.
+constexpr Mode kModes[] = {Mode::kReadWrite, Mode::kRead,   Mode::kWrite,
+                           Mode::kReadWrite, Mode::kReduce, Mode::kReduce,
+                           Mode::kReduce,    Mode::kReduce};
+static_assert(DEVRT_ACCESS_READ == 1 && DEVRT_ACCESS_WRITE == 2 &&
+              DEVRT_ACCESS_REDUCE == 4);
 
 constexpr devrt_suballocation_v0 kBlocks = {
     sizeof(devrt_suballocation_v0),
@@ -185,14 +186,14 @@ constexpr devrt_race_v0 kRace = {
 }  // namespace
 
 ShortList Accesses(const devrt_access_v0* accesses, uint32_t count) {
-  ShortList translated;
-  for (uint32_t i = 0; i < count; ++i) {
-    MemoryAccess& access = translated.emplace_back();
-    access.address = reinterpret_cast<uint64_t>(accesses[i].ptr);
-    access.size = accesses[i].size;
-    access.mode = ModeOf(accesses[i].mode);
-    access.reduction = accesses[i].reduction;
-    access.by_kernel = true;
+  ShortList translated(count);
+  MemoryAccess* access = translated.data();
+  for (uint32_t i = 0; i < count; ++i, ++access) {
+    access->address = reinterpret_cast<uint64_t>(accesses[i].ptr);
+    access->size = accesses[i].size;
+    access->mode = kModes[accesses[i].mode & 7];
+    access->reduction = accesses[i].reduction;
+    access->by_kernel = true;
   }
   return translated;
 }
@@ -238,8 +239,8 @@ bool Captures::Ask(devrt_stream stream) const {
   return true;
 }
 
-devrt_status Verdict(const std::string& found) {
-  if (!g_layer.throws || found.empty()) return nullptr;
+devrt_status Refusal(const std::string& found) {
+  if (!g_layer.throws) return nullptr;
   return plugin::Error(g_layer.host, DEVRT_FAILED_PRECONDITION, 0, found);
 }
 

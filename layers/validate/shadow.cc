@@ -10,13 +10,8 @@
 namespace devrt::race {
 namespace {
 
-constexpr uint64_t kReads = 0;
-// Operators of reductions follow, so that operator 0 is not taken for a read.
-constexpr uint64_t OperatorOf(Mode mode, uint32_t reduction) {
-  return mode == Mode::kReduce ? uint64_t{reduction} + 1 : kReads;
-}
-
-Mode ModeOf(uint64_t op) { return op == kReads ? Mode::kRead : Mode::kReduce; }
+// The mode of a use with the operator `op`; 0 is that of reads.
+Mode ModeOfShared(uint64_t op) { return op == 0 ? Mode::kRead : Mode::kReduce; }
 
 // One conflict stands for all bytes of neighbouring cells.
 ABSL_ATTRIBUTE_NOINLINE void Append(Range range, const Operation& earlier,
@@ -67,20 +62,10 @@ void Shadow::Fill(Range range) {
   }
 }
 
-inline void Shadow::Write(Cell* cell, const Operation& by, bool also_read) {
-  cell->write = by;
-  cell->also_read = also_read;
-  cell->shared.clear();
-}
-
-inline void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
-                              const VectorClock& clock, uint64_t op,
-                              std::vector<Conflict>* conflicts) {
+void Shadow::AddToShared(Range bytes, Cell* cell, const Operation& by,
+                         const VectorClock& clock, uint64_t op,
+                         std::vector<Conflict>* conflicts) {
   auto& shared = cell->shared;
-  if (shared.empty()) {
-    shared.push_back({by, op});
-    return;
-  }
   // A use of another operator stays: a later use may conflict with that one
   // alone.
   auto kept = shared.begin();
@@ -89,7 +74,7 @@ inline void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
     if (earlier.op == op) {
       if (is_known) continue;
     } else if (!is_known) {
-      Append(bytes, earlier.by, ModeOf(earlier.op), conflicts);
+      Append(bytes, earlier.by, ModeOfShared(earlier.op), conflicts);
     }
     *kept++ = earlier;
   }
@@ -97,50 +82,43 @@ inline void Shadow::AddShared(Range bytes, Cell* cell, const Operation& by,
   shared.push_back({by, op});
 }
 
+template <typename Known>
 inline void Shadow::AddUnknownWrite(Range bytes, const Cell& cell,
-                                    const VectorClock& clock,
+                                    const Known& known,
                                     std::vector<Conflict>* conflicts) {
-  if (ABSL_PREDICT_TRUE(clock.Knows(cell.write.epoch))) return;
+  if (ABSL_PREDICT_TRUE(known.Knows(cell.write.epoch))) return;
   Append(bytes, cell.write, cell.also_read ? Mode::kReadWrite : Mode::kWrite,
          conflicts);
 }
 
+template <typename Known>
 inline void Shadow::AddUnknown(Range bytes, const Cell& cell,
-                               const VectorClock& clock,
+                               const Known& known,
                                std::vector<Conflict>* conflicts) {
-  AddUnknownWrite(bytes, cell, clock, conflicts);
+  AddUnknownWrite(bytes, cell, known, conflicts);
   for (const Shared& shared : cell.shared) {
-    if (!clock.Knows(shared.by.epoch)) {
-      Append(bytes, shared.by, ModeOf(shared.op), conflicts);
+    if (ABSL_PREDICT_FALSE(!known.Knows(shared.by.epoch))) {
+      Append(bytes, shared.by, ModeOfShared(shared.op), conflicts);
     }
   }
 }
 
-void Shadow::Access(Range range, Mode mode, const Operation& by,
-                    const VectorClock& clock, std::vector<Conflict>* conflicts,
-                    uint32_t reduction) {
+void Shadow::AccessCells(Range range, Mode mode, const Operation& by,
+                         const VectorClock& clock,
+                         std::vector<Conflict>* conflicts, uint32_t reduction) {
   if (range.begin >= range.end) return;
   const bool writes = mode == Mode::kWrite || mode == Mode::kReadWrite;
-  const uint64_t op = OperatorOf(mode, reduction);
-  const auto use = [&](Range bytes, Cell* cell) ABSL_ATTRIBUTE_ALWAYS_INLINE {
-    if (writes) return AddUnknown(bytes, *cell, clock, conflicts);
-    AddUnknownWrite(bytes, *cell, clock, conflicts);
-    AddShared(bytes, cell, by, clock, op, conflicts);
-  };
-  auto first = cells_.lower_bound(range.begin);
-  if (first != cells_.end() && first->first == range.begin &&
-      first->second.end == range.end) {
-    use(range, &first->second);
-    if (writes) Write(&first->second, by, mode == Mode::kReadWrite);
-    return;
-  }
+  // Operators of reductions follow, so that operator 0 is not taken for a read.
+  const uint64_t op = mode == Mode::kReduce ? uint64_t{reduction} + 1 : kReads;
   Split(range.begin);
   Split(range.end);
   if (!writes) Fill(range);
-  first = cells_.lower_bound(range.begin);
+  auto first = cells_.lower_bound(range.begin);
   auto last = first;
   for (; last != cells_.end() && last->first < range.end; ++last) {
-    use({last->first, last->second.end}, &last->second);
+    const Range bytes = {last->first, last->second.end};
+    FindUnknown(bytes, last->second, mode, clock, conflicts);
+    if (!writes) AddShared(bytes, &last->second, by, clock, op, conflicts);
   }
   if (!writes) return;
   // One cell with this write takes the place of all.
@@ -157,14 +135,31 @@ void Shadow::Access(Range range, Mode mode, const Operation& by,
   cells_.emplace_hint(first, range.begin, std::move(cell));
 }
 
-void Shadow::FindUnknown(Range range, const VectorClock& clock,
+void Shadow::FindUnknown(Range bytes, const Cell& cell, Mode mode,
+                         const VectorClock& clock,
+                         std::vector<Conflict>* conflicts) {
+  if (mode == Mode::kWrite || mode == Mode::kReadWrite) {
+    AddUnknown(bytes, cell, clock, conflicts);
+  } else {
+    AddUnknownWrite(bytes, cell, clock, conflicts);
+  }
+}
+
+void Shadow::FindUnknown(const Knowledge& known,
+                         std::vector<Conflict>* conflicts) const {
+  for (const auto& [begin, cell] : cells_) {
+    AddUnknown({begin, cell.end}, cell, known, conflicts);
+  }
+}
+
+void Shadow::FindUnknown(Range range, const Knowledge& known,
                          std::vector<Conflict>* conflicts) const {
   for (auto at = FirstIn(range); at != cells_.end() && at->first < range.end;
        ++at) {
     const Cell& cell = at->second;
     AddUnknown(
         {std::max(at->first, range.begin), std::min(cell.end, range.end)}, cell,
-        clock, conflicts);
+        known, conflicts);
   }
 }
 
@@ -189,11 +184,15 @@ void Shadow::Forget(const VectorClock& clock) {
   for (auto at = cells_.begin(); at != cells_.end();) {
     Cell& cell = at->second;
     auto& shared = cell.shared;
-    shared.erase(std::remove_if(shared.begin(), shared.end(),
-                                [&](const Shared& earlier) {
-                                  return clock.Knows(earlier.by.epoch);
-                                }),
-                 shared.end());
+    size_t kept = 0;
+    for (const Shared& earlier : shared) {
+      if (clock.Knows(earlier.by.epoch)) continue;
+      if (&shared[kept] != &earlier) shared[kept] = earlier;
+      ++kept;
+    }
+    if (kept != shared.size()) {
+      shared.erase(shared.begin() + static_cast<ptrdiff_t>(kept), shared.end());
+    }
     if (clock.Knows(cell.write.epoch)) cell.write = Operation();
     if (cell.write.epoch.actor == kNoActor && shared.empty()) {
       at = cells_.erase(at);

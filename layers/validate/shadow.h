@@ -27,6 +27,8 @@
 #include <map>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "layers/validate/vector_clock.h"
 
@@ -59,18 +61,33 @@ class Shadow {
  public:
   // Notes the access, and appends what it conflicts with.  `clock` is what the
   // accessing operation comes after.  `reduction` is the operator of kReduce.
-  void Access(Range range, Mode mode, const Operation& by,
-              const VectorClock& clock, std::vector<Conflict>* conflicts,
-              uint32_t reduction = 0);
-
-  // Appends the uses that `clock` does not know, as a write to the range would,
-  // and notes nothing.  Without a range: as a write to all bytes would.
-  void FindUnknown(Range range, const VectorClock& clock,
-                   std::vector<Conflict>* conflicts) const;
-  void FindUnknown(const VectorClock& clock,
-                   std::vector<Conflict>* conflicts) const {
-    FindUnknown({0, UINT64_MAX}, clock, conflicts);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Access(Range range, Mode mode,
+                                           const Operation& by,
+                                           const VectorClock& clock,
+                                           std::vector<Conflict>* conflicts,
+                                           uint32_t reduction = 0) {
+    Cell* const cell = CellOf(range);
+    if (ABSL_PREDICT_FALSE(cell == nullptr || mode == Mode::kReduce)) {
+      return AccessCells(range, mode, by, clock, conflicts, reduction);
+    }
+    const bool reads_only = mode == Mode::kRead;
+    if (ABSL_PREDICT_FALSE(!clock.Knows(cell->write.epoch) ||
+                           !(reads_only || KnowsShared(clock, *cell)))) {
+      FindUnknown(range, *cell, mode, clock, conflicts);
+    }
+    if (reads_only) {
+      AddShared(range, cell, by, clock, kReads, conflicts);
+    } else {
+      Write(cell, by, mode == Mode::kReadWrite);
+    }
   }
+
+  // Appends the uses that are not `known`, as a write to the range would, and
+  // notes nothing.  Without a range: as a write to all bytes would.
+  void FindUnknown(Range range, const Knowledge& known,
+                   std::vector<Conflict>* conflicts) const;
+  void FindUnknown(const Knowledge& known,
+                   std::vector<Conflict>* conflicts) const;
 
   // Forgets all uses of the bytes.
   void Erase(Range range);
@@ -108,6 +125,32 @@ class Shadow {
     absl::InlinedVector<Shared, 1> shared;  // later uses that are no writes
   };
   using Cells = std::map<uint64_t, Cell>;  // by begin
+  static constexpr uint64_t kReads = 0;    // Shared::op of a read
+
+  // The cell of just these bytes, which most accesses find; or nullptr.
+  Cell* CellOf(Range range) {
+    auto at = cells_.begin();  // most blocks have one
+    if (at == cells_.end()) return nullptr;
+    if (at->first != range.begin) {
+      at = cells_.lower_bound(range.begin);
+      if (at == cells_.end() || at->first != range.begin) return nullptr;
+    }
+    return at->second.end == range.end ? &at->second : nullptr;
+  }
+  static bool KnowsShared(const VectorClock& clock, const Cell& cell) {
+    for (const Shared& shared : cell.shared) {
+      if (!clock.Knows(shared.by.epoch)) return false;
+    }
+    return true;
+  }
+  // Access for any cells.
+  void AccessCells(Range range, Mode mode, const Operation& by,
+                   const VectorClock& clock, std::vector<Conflict>* conflicts,
+                   uint32_t reduction);
+  // Appends the uses of the cell that an access with `mode` conflicts with.
+  static void FindUnknown(Range bytes, const Cell& cell, Mode mode,
+                          const VectorClock& clock,
+                          std::vector<Conflict>* conflicts);
 
   // The first cell with bytes of `range`, or a later one.
   Cells::const_iterator FirstIn(Range range) const;
@@ -115,18 +158,36 @@ class Shadow {
   void Split(uint64_t at);
   // Adds cells for the bytes of `range` that have none.
   void Fill(Range range);
-  static void Write(Cell* cell, const Operation& by, bool also_read);
-  // Append the uses of the bytes that `clock` does not know: the write, or all.
-  static void AddUnknownWrite(Range bytes, const Cell& cell,
-                              const VectorClock& clock,
+  static void Write(Cell* cell, const Operation& by, bool also_read) {
+    cell->write = by;
+    cell->also_read = also_read;
+    cell->shared.clear();
+  }
+  // Append the uses of the bytes that are not `known`, to a VectorClock or a
+  // Knowledge: the write, or all.
+  template <typename Known>
+  static void AddUnknownWrite(Range bytes, const Cell& cell, const Known& known,
                               std::vector<Conflict>* conflicts);
-  static void AddUnknown(Range bytes, const Cell& cell,
-                         const VectorClock& clock,
+  template <typename Known>
+  static void AddUnknown(Range bytes, const Cell& cell, const Known& known,
                          std::vector<Conflict>* conflicts);
   // Notes a use that is no write, and appends what it conflicts with.
   static void AddShared(Range bytes, Cell* cell, const Operation& by,
                         const VectorClock& clock, uint64_t op,
-                        std::vector<Conflict>* conflicts);
+                        std::vector<Conflict>* conflicts) {
+    auto& shared = cell->shared;
+    if (shared.empty()) {
+      shared.push_back({by, op});
+    } else if (shared.size() == 1 && shared[0].op == op &&
+               clock.Knows(shared[0].by.epoch)) {
+      shared[0].by = by;
+    } else {
+      AddToShared(bytes, cell, by, clock, op, conflicts);
+    }
+  }
+  static void AddToShared(Range bytes, Cell* cell, const Operation& by,
+                          const VectorClock& clock, uint64_t op,
+                          std::vector<Conflict>* conflicts);
 
   Cells cells_;
 };

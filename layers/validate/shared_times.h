@@ -37,7 +37,11 @@ class SharedTimes {
   SharedTimes(SharedTimes&& other) noexcept
       : root_(std::exchange(other.root_, nullptr)) {}
   SharedTimes& operator=(const SharedTimes& other) {
-    return *this = SharedTimes(other);
+    if (root_ == other.root_) return *this;
+    Part* const before = root_;
+    root_ = Share(other.root_);
+    Release(before);
+    return *this;
   }
   SharedTimes& operator=(SharedTimes&& other) noexcept {
     std::swap(root_, other.root_);

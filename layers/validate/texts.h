@@ -47,8 +47,8 @@ class Texts {
   // `file` has static storage: equal files have equal addresses.  So has the
   // name if it `is_static`; otherwise it may be another one than the address
   // had before.
-  Place PlaceOf(const char* name, bool is_static, const char* file,
-                int32_t line) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Place PlaceOf(const char* name, bool is_static,
+                                             const char* file, int32_t line) {
     const auto bits = reinterpret_cast<uintptr_t>(file) * 31 +
                       reinterpret_cast<uintptr_t>(name) / 4 +
                       static_cast<uintptr_t>(line);

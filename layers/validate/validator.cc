@@ -99,12 +99,12 @@ void Validator::Remove(devrt_stream stream) {
 
 void Validator::AddEvent(DeviceKey device, devrt_event event, bool shared) {
   const Lock lock(mutex_);
-  *events_.At(event) = {device, shared, false, nullptr, Mark(), Mark()};
+  *events_.At(event) = {device, shared, false, nullptr, {}, 0};
   records_.erase(event);
 }
 
 Mark Validator::MarkOf(const EventEntry& event) const {
-  Mark mark = event.mark;
+  Mark mark = event.mark();
   if (event.shared) mark.Join(shared_records_);
   return mark;
 }
@@ -122,13 +122,13 @@ bool Validator::Record(const Caller& caller, devrt_stream stream,
   const StreamEntry entry = Find(stream, caller.stream_number);
   if (entry.actor == kNoActor) return false;
   EventEntry* const recorded = events_.At(event);
-  recorded->before = std::move(recorded->mark);
+  recorded->newest = 1 - recorded->newest;
+  Mark* const mark = &recorded->marks[recorded->newest];
   if (recorded->records == nullptr) {
     recorded->records = detector_.RecordsOf(AddressOf(event));
   }
-  recorded->mark =
-      detector_.Record(ToCall(caller), entry.actor, recorded->records);
-  if (recorded->shared) shared_records_.Join(recorded->mark);
+  detector_.Record(ToCall(caller), entry.actor, recorded->records, mark);
+  if (recorded->shared) shared_records_.Join(*mark);
   if (threads_.is_exact()) NoteRecord(event, *recorded);
   return true;
 }
@@ -136,7 +136,8 @@ bool Validator::Record(const Caller& caller, devrt_stream stream,
 void Validator::UndoRecord(devrt_event event) {
   const Lock lock(mutex_);
   EventEntry* const recorded = events_.At(event);
-  recorded->mark = std::exchange(recorded->before, Mark());
+  recorded->marks[recorded->newest] = Mark();
+  recorded->newest = 1 - recorded->newest;
   const auto records = records_.find(event);
   if (records != records_.end() && !records->second.empty()) {
     records->second.pop_back();
@@ -153,7 +154,7 @@ void Validator::Wait(const Caller& caller, devrt_stream stream,
     detector_.order().Wait(Thread(), entry.actor, MarkOf(*found));
     return;
   }
-  const Mark* const newest = found->IsRecorded() ? &found->mark : nullptr;
+  const Mark* const newest = found->IsRecorded() ? &found->mark() : nullptr;
   const Mark* const certain = threads_.is_exact() && newest != nullptr
                                   ? CertainMark(event, *found)
                                   : newest;
@@ -402,7 +403,6 @@ void Validator::HandOut(const Caller& caller, devrt_stream stream,
       whole.kind == MemoryKind::kHost ? MemoryKind::kDevice : whole.kind,
       entry.actor == kNoActor ? whole.device : entry.device,
       KnownInAllocators());
-  homes_[ptr] = entry.actor;
 }
 
 void Validator::TakeBack(const Caller& caller, devrt_stream stream,
@@ -410,10 +410,10 @@ void Validator::TakeBack(const Caller& caller, devrt_stream stream,
                          const std::vector<devrt_stream>& users) {
   const Lock lock(mutex_);
   Actor actor = Find(stream).actor;
-  const auto home = homes_.find(ptr);
-  if (home != homes_.end()) {
-    if (actor == kNoActor) actor = home->second;
-    homes_.erase(home);
+  if (ABSL_PREDICT_FALSE(actor == kNoActor)) {
+    // A block may come back after its stream has ended.
+    const Block* const block = detector_.memory().Find(AddressOf(ptr));
+    if (block != nullptr) actor = block->home;
   }
   Mark waited;
   for (const devrt_stream user : users) {

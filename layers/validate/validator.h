@@ -382,10 +382,13 @@ class Validator final : private Names {
     bool shared = false;
     bool is_own = false;                   // devrt's, and no program's
     Detector::Records* records = nullptr;  // nullptr: not known yet
-    Mark mark;                             // of no actor: never recorded here
-    Mark before;                           // the last record, for UndoRecord
+    // Of the last two records, for UndoRecord.  Of no actor: there is none.
+    Mark marks[2];
+    uint32_t newest = 0;
 
-    bool IsRecorded() const { return mark.now().actor != kNoActor; }
+    const Mark& mark() const { return marks[newest]; }
+    const Mark& before() const { return marks[1 - newest]; }
+    bool IsRecorded() const { return mark().now().actor != kNoActor; }
   };
   // A record, with the action of the thread that made it.
   struct ThreadRecord {
@@ -416,9 +419,6 @@ class Validator final : private Names {
   // witness is wanted.
   std::unordered_map<uint64_t, OpId> ops_;
   size_t most_ops_ = 1 << 14;  // with more, those that are over are forgotten
-  // The streams of blocks that allocators handed out.  A block may come back
-  // after its stream has ended.
-  std::unordered_map<const void*, Actor> homes_;
   // Blocks of pinned memory that work has used, by begin, with their ends, for
   // ForEachPageChange.
   std::map<uint64_t, uint64_t> pinned_;

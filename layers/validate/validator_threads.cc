@@ -82,23 +82,23 @@ void Validator::NoteRecord(devrt_event event, const EventEntry& entry) {
   if (entry.is_own) return;
   std::deque<ThreadRecord>& records = records_[event];
   // Records of before the order became exact count as ordered.
-  if (records.empty() && entry.before.now().actor != kNoActor) {
-    records.push_back({Epoch(), entry.before});
+  if (records.empty() && entry.before().now().actor != kNoActor) {
+    records.push_back({Epoch(), entry.before()});
   }
   if (records.size() == kKeptRecords) records.pop_front();
-  records.push_back({detector_.order().ClockOf(Thread()).now(), entry.mark});
+  records.push_back({detector_.order().ClockOf(Thread()).now(), entry.mark()});
 }
 
 const Mark* Validator::CertainMark(devrt_event event, const EventEntry& entry) {
   const auto found = records_.find(event);
   if (entry.is_own || found == records_.end() || found->second.empty()) {
-    return &entry.mark;
+    return &entry.mark();
   }
   const std::deque<ThreadRecord>& records = found->second;
   const VectorClock& known = detector_.order().ClockOf(Thread());
   for (auto at = records.rbegin(); at != records.rend(); ++at) {
     if (at->by.actor != kNoActor && !known.Knows(at->by)) continue;
-    return at == records.rbegin() ? &entry.mark : &at->mark;
+    return at == records.rbegin() ? &entry.mark() : &at->mark;
   }
   // The thread may know a record that is forgotten.
   return records.size() == kKeptRecords ? &records.front().mark : nullptr;

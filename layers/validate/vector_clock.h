@@ -66,7 +66,13 @@ class VectorClock {
         all_(other.all_) {}
   VectorClock(VectorClock&& other) noexcept = default;
   VectorClock& operator=(const VectorClock& other) {
-    return *this = VectorClock(other);
+    if (this == &other) return *this;
+    own_ = other.own_;
+    submitter_ = other.submitter_;
+    times_ = other.times_;
+    joined_ = SharedTimes();
+    all_ = other.all_;
+    return *this;
   }
   VectorClock& operator=(VectorClock&& other) noexcept = default;
   ~VectorClock() = default;
@@ -175,6 +181,33 @@ class VectorClock {
   // the actor whose clock it copies.  Who knows it knows all that this clock
   // knows of others.  kNoActor: there is none.
   Epoch all_;
+};
+
+// What something comes after: all that any of a few clocks knows.  It costs no
+// join, which most questions do not need.  The clocks outlive the object.
+class Knowledge {
+ public:
+  Knowledge() = default;
+  Knowledge(const VectorClock& clock) { Add(clock); }  // NOLINT: it is one
+
+  void Add(const VectorClock& clock) { clocks_[count_++] = &clock; }
+  bool Knows(Epoch epoch) const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (clocks_[i]->Knows(epoch)) return true;
+    }
+    return false;
+  }
+  // One clock that knows all.
+  VectorClock Joined() const {
+    VectorClock joined;
+    for (size_t i = 0; i < count_; ++i) joined.Join(*clocks_[i]);
+    return joined;
+  }
+
+ private:
+  static constexpr size_t kMost = 5;
+  const VectorClock* clocks_[kMost];
+  size_t count_ = 0;
 };
 
 }  // namespace devrt::race

@@ -153,9 +153,10 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
   if (ABSL_PREDICT_FALSE(found == nullptr || found->use != BlockUse::kLive)) {
     return PoolAnswer::kNotLive;
   }
-  if (ABSL_PREDICT_FALSE(found->held.uses != nullptr || request->claim ||
-                         (request->stream != nullptr &&
-                          !stream_.IsHolder(found, *request->stream)))) {
+  request->has_uses = found->held.uses != nullptr ||
+                      (request->stream != nullptr &&
+                       !stream_.IsHolder(found, *request->stream));
+  if (ABSL_PREDICT_FALSE(request->has_uses || request->claim)) {
     if (request->plain) return PoolAnswer::kUses;
     BeginClosing(found, *request);
     *block = found;

@@ -189,7 +189,12 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
     }
     if (answer == PoolAnswer::kUses) {
       const CallSiteScope told(site);
-      CloseUses(pool, block, stream);
+      if (back.has_uses) {
+        CloseUses(pool, block, stream);
+      } else {
+        const MemoryInFlight::Scope moving(family_->in_flight());
+        SettleBlock(block);
+      }
       return absl::OkStatus();
     }
     if (answer == PoolAnswer::kNotLive) break;

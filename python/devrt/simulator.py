@@ -24,6 +24,7 @@ from ._core import Simulator, Stream, _take_part
 
 __all__ = [
     "Simulator",
+    "check_replay",
     "config",
     "deadlock_report",
     "enable_timeline",
@@ -144,6 +145,15 @@ def replay(token: str) -> None:
     """Resets the machine, then follows the decisions of a token."""
     _let_threads_begin_in_turn()
     Simulator().replay(token)
+
+
+def check_replay() -> None:
+    """Raises Error if the token of replay() does not fit the run so far.
+
+    A decision of the token was not there, or some are left over: the token is of another
+    program.  Call it at the end of the run.
+    """
+    Simulator().check_replay()
 
 
 def enable_timeline(enabled: bool = True) -> None:

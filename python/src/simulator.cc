@@ -198,6 +198,9 @@ class SimulatorObject {
       return sim_.Replay(token);
     }));
   }
+  void CheckReplay() {
+    Check(WithoutLock([&] { return sim_.CheckReplay(); }));
+  }
   void EnableTimeline(nb::object on) {
     bool enabled = true;
     if (!ToBool(on.ptr(), "enabled", &enabled)) ThrowPythonError();
@@ -354,7 +357,10 @@ void BindSchedule(nb::class_<S>& simulator) {
       .def("token", &S::Token,
            "Returns text with which replay() repeats this run.")
       .def("replay", &S::Replay, nb::arg("token"),
-           "Resets the machine, then follows the decisions of a token.");
+           "Resets the machine, then follows the decisions of a token.")
+      .def(
+          "check_replay", &S::CheckReplay,
+          "Raises Error if the token of replay() does not fit the run so far.");
 }
 
 void BindTimeline(nb::class_<S>& simulator) {

@@ -23,6 +23,15 @@ __thread StreamNumber t_stream_numbers[2]
     __attribute__((tls_model("initial-exec"))) = {};
 std::atomic<bool> g_stream_numbers_wanted{false};
 
+void KeepStreamNumber(devrt_stream handle, uint64_t number,
+                      bool (*may_be_captured)(const void* record),
+                      const void* record) {
+  if (t_stream_numbers[0].handle != handle) {
+    t_stream_numbers[1] = t_stream_numbers[0];
+  }
+  t_stream_numbers[0] = {handle, number, may_be_captured, record};
+}
+
 namespace {
 
 constexpr int kCodes = DEVRT_DATA_LOSS + 1;
@@ -106,8 +115,16 @@ uint64_t HostStreamNumber(void*, devrt_stream stream) {
   return 0;
 }
 
+uint32_t HostMayBeCaptured(void*, devrt_stream stream) {
+  for (const StreamNumber& known : t_stream_numbers) {
+    if (known.handle != stream || stream == nullptr) continue;
+    return known.may_be_captured(known.record) ? 1 : 0;
+  }
+  return 1;
+}
+
 constexpr devrt_stream_number_v0 kStreamNumber = {
-    sizeof(devrt_stream_number_v0), 0, &HostStreamNumber};
+    sizeof(devrt_stream_number_v0), 0, &HostStreamNumber, &HostMayBeCaptured};
 
 uint32_t HostIsOwnQuery(void*) { return t_state.asks_for_devrt ? 1 : 0; }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream numbers that the extension devrt.stream_number/0 reports: of the
-// two streams that the calling thread used last, which are those of its present
-// call.
+// What the extension devrt.stream_number/0 reports: of the two streams that the
+// calling thread used last, which are those of its present call.
 
 #ifndef DEVRT_RUNTIME_PLUGINS_STREAM_NUMBERS_H_
 #define DEVRT_RUNTIME_PLUGINS_STREAM_NUMBERS_H_
@@ -18,6 +17,9 @@ namespace devrt::internal {
 struct StreamNumber {
   devrt_stream handle;
   uint64_t number;  // StreamRef::id() + 1
+  // may_be_captured(record): true if another library can capture the stream.
+  bool (*may_be_captured)(const void* record);
+  const void* record;
 };
 
 // Two entries, because a wait names two streams.
@@ -28,15 +30,18 @@ extern __thread StreamNumber t_stream_numbers[2]
 // on.
 extern std::atomic<bool> g_stream_numbers_wanted;
 
-inline void NoteStreamNumber(devrt_stream handle, uint64_t number) {
+// Not inline: most programs have no plugin that asks.
+void KeepStreamNumber(devrt_stream handle, uint64_t number,
+                      bool (*may_be_captured)(const void* record),
+                      const void* record);
+inline void NoteStreamNumber(devrt_stream handle, uint64_t number,
+                             bool (*may_be_captured)(const void* record),
+                             const void* record) {
   if (ABSL_PREDICT_TRUE(
           !g_stream_numbers_wanted.load(std::memory_order_relaxed))) {
     return;
   }
-  if (t_stream_numbers[0].handle != handle) {
-    t_stream_numbers[1] = t_stream_numbers[0];
-  }
-  t_stream_numbers[0] = {handle, number};
+  KeepStreamNumber(handle, number, may_be_captured, record);
 }
 
 }  // namespace devrt::internal

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "backends/text/replay_token.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/runtime/status.h"
 #include "runtime/registry/call_faults.h"
@@ -317,6 +318,19 @@ absl::StatusOr<SimulatorStats> Simulator::Stats() const {
   stats.uncontrolled = given.uncontrolled;
   stats.faults_fired = given.faults_fired;
   return stats;
+}
+
+absl::Status Simulator::CheckReplay() const {
+  DEVRT_RETURN_IF_ERROR(CheckProcess());
+  devrt_sim_stats_v1 stats = {};
+  stats.struct_size = sizeof stats;
+  DEVRT_RETURN_IF_ERROR(
+      Checked(backend_, table_->stats(self_, &stats), "simulator stats"));
+  const std::string misfit = internal::TextOf(
+      {stats.replay_misfit, stats.replay_choice, stats.replay_ways},
+      stats.replay_left);
+  if (!misfit.empty()) return absl::FailedPreconditionError(misfit);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Simulator::DeadlockReport() const {

@@ -204,6 +204,10 @@ class DEVRT_EXPORT Simulator {
   //                        made with another configuration, or with other rules
   //                        of the layer `faults`
   absl::Status Replay(std::string_view token) const;
+  // Call it where the token was asked for, at the end of the replayed run.
+  //   FAILED_PRECONDITION  the token is of another program: one of its decisions
+  //                        was not there, or some were left over
+  absl::Status CheckReplay() const;
 
   // A name of an operation that stays over schedules, as in the keys `hold` and
   // `until` of strategy directed.

@@ -6,11 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
+#include "streams/objects/may_capture.h"
+#include "streams/objects/stream_target.h"
 
 namespace devrt::internal {
 
 Timeline* TimelineOf(StreamRef stream) {
   return stream.record()->timeline.load(std::memory_order_acquire);
+}
+
+bool MayRecordBeCaptured(const void* record) {
+  const auto* const stream = static_cast<const StreamRecord*>(record);
+  return MayBeCaptured(*stream,
+                       *stream->timeline.load(std::memory_order_acquire));
 }
 
 absl::Status ObtainHandle(StreamRecord* record, const char* call) {

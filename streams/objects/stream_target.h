@@ -53,6 +53,9 @@ struct StreamTarget {
   }
 };
 
+// MayBeCaptured for a StreamRecord with a handle.
+bool MayRecordBeCaptured(const void* record);
+
 // Checks `stream` and fills `target`, which keeps `site` for reports.  `call`
 // names the call for errors.  Allowed inside host functions, for calls that
 // neither enqueue nor wait.
@@ -72,7 +75,8 @@ inline absl::Status ResolveStream(StreamRef stream, const char* call,
   target->device = record->device;
   target->handle = handle;
   const uint64_t serial = stream.serial();
-  NoteStreamNumber(handle, serial == kDefaultSerial ? 1 : serial + 1);
+  NoteStreamNumber(handle, serial == kDefaultSerial ? 1 : serial + 1,
+                   &MayRecordBeCaptured, record);
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@ using ::testing::IsEmpty;
 
 // True while all streams count as captured.
 std::atomic<bool> g_captures{false};
+std::atomic<int> g_questions{0};
 
 // Behind the validate layer: the simulator has no graphs.  Its extension is of
 // the oldest version.
@@ -42,6 +43,7 @@ const void* AddCaptures(void* /*self*/, const char* name, void** self_out) {
         DEVRT_SIZE_THROUGH(devrt_capture_v0, stream_is_capturing);
     older.stream_is_capturing = [](void*, devrt_stream,
                                    uint32_t* yes) -> devrt_status {
+      ++g_questions;
       *yes = g_captures ? 1 : 0;
       return nullptr;
     };
@@ -66,6 +68,13 @@ void WithCaptures(Program program) {
     program();
   });
 }
+// Another library can capture the streams, because it has their handles.
+struct KnownStreams : TwoStreams {
+  KnownStreams() {
+    static_cast<void>(Must(a.Native()));
+    static_cast<void>(Must(b.Native()));
+  }
+};
 template <typename Work>
 void Captured(Work work) {
   g_captures = true;
@@ -75,16 +84,34 @@ void Captured(Work work) {
 
 TEST(ValidateCaptures, TheLayerStandsAboveOneWithCaptures) {
   WithCaptures([] {
-    const TwoStreams s;
+    const KnownStreams s;
     const validate::Scope scope;
     s.Race("eager");
     EXPECT_THAT(KindsOf(scope), ElementsAre("write-after-write"));
   });
 }
 
-TEST(ValidateCaptures, CapturedOperationsAreNotCompared) {
+// Nobody else has the streams' handles, so nobody can capture them.
+TEST(ValidateCaptures, TheDriverIsNotAskedForAStreamThatIsDevrtsAlone) {
   WithCaptures([] {
     const TwoStreams s;
+    const Event event = Must(Event::Create(s.device));
+    const validate::Scope scope;
+    const int before = g_questions;
+    EXPECT_OK(event.Record(s.a));
+    EXPECT_OK(s.b.Wait(event));
+    s.Race("eager");
+    EXPECT_EQ(g_questions, before);
+    EXPECT_THAT(KindsOf(scope), ElementsAre("write-after-write"));
+    static_cast<void>(Must(s.a.Native()));
+    Use(s.a, Read(s.block, kBytes), "known");
+    EXPECT_GT(g_questions, before);
+  });
+}
+
+TEST(ValidateCaptures, CapturedOperationsAreNotCompared) {
+  WithCaptures([] {
+    const KnownStreams s;
     void* const other = Must(Allocate(s.device, kBytes));
     const validate::Scope scope;
     Captured([&] {
@@ -97,7 +124,7 @@ TEST(ValidateCaptures, CapturedOperationsAreNotCompared) {
 
 TEST(ValidateCaptures, EagerWorkIsComparedWithEagerWorkOnly) {
   WithCaptures([] {
-    const TwoStreams s;
+    const KnownStreams s;
     const validate::Scope scope;
     Use(s.a, Write(s.block, kBytes), "eager");
     Captured([&] { Use(s.b, Write(s.block, kBytes), "captured"); });
@@ -110,7 +137,7 @@ TEST(ValidateCaptures, EagerWorkIsComparedWithEagerWorkOnly) {
 // The record is a node of the graph, so the event holds what it held before.
 TEST(ValidateCaptures, CapturedRecordsAndWaitsOrderNoEagerWork) {
   WithCaptures([] {
-    const TwoStreams s;
+    const KnownStreams s;
     const Event event = Must(Event::Create(s.device));
     EXPECT_OK(event.Record(s.a));
     Use(s.a, Write(s.block, kBytes), "first");
@@ -126,7 +153,7 @@ TEST(ValidateCaptures, CapturedRecordsAndWaitsOrderNoEagerWork) {
 
 TEST(ValidateCaptures, MemoryThatOnlyAGraphUsesMayBeFreed) {
   WithCaptures([] {
-    const TwoStreams s;
+    const KnownStreams s;
     const validate::Scope scope;
     Captured([&] { Use(s.a, Write(s.block, kBytes), "captured"); });
     EXPECT_OK(s.a.Synchronize());
@@ -139,7 +166,7 @@ TEST(ValidateCaptures, MemoryThatOnlyAGraphUsesMayBeFreed) {
 // run.
 TEST(ValidateCaptures, MemoryOfAGraphIsOrderedByNoCapturedCall) {
   WithCaptures([] {
-    const TwoStreams s;
+    const KnownStreams s;
     const auto driver = Must(DriverResource(s.device));
     const Event allocated = Must(Event::Create(s.device));
     const Event used = Must(Event::Create(s.device));
@@ -170,7 +197,7 @@ TEST(ValidateCaptures, MemoryOfAGraphIsOrderedByNoCapturedCall) {
 // What a program tells of a launch: one operation with all that the graph uses.
 TEST(ValidateCaptures, ALaunchThatIsDeclaredIsOneOperation) {
   WithCaptures([] {
-    const TwoStreams s;
+    const KnownStreams s;
     void* const other = Must(Allocate(s.device, kBytes));
     Captured([&] {
       Use(s.a, Read(s.block, kBytes), "captured read");

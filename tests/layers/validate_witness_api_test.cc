@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -59,6 +62,30 @@ Simulator Validated() {
   setenv("DEVRT_LOG", "off", 1);
   EXPECT_OK(validate::Enable());
   return Must(Simulator::Get());
+}
+
+TEST(Witness, ABodyThatNeverEndsIsNamed) {
+  const ProcessResult result = RunInChild([] {
+    sim::WitnessOptions options;
+    options.time_limit = std::chrono::milliseconds(50);
+    const auto wait = []() -> absl::Status {
+      for (;;) pause();
+    };
+    Witness::Create(Validated(), wait, options).IgnoreError();
+  });
+  EXPECT_EQ(result.signal, SIGABRT);
+  EXPECT_THAT(
+      result.output,
+      HasSubstr("a run of the witness takes longer than its time limit. "
+                "The run is the one with strategy=asap,outcome=on"));
+  InChild([] {
+    sim::WitnessOptions options;
+    options.time_limit = std::chrono::nanoseconds(-1);
+    EXPECT_STATUS(Witness::Create(
+                      Validated(), [] { return ReadEarly({}); }, options)
+                      .status(),
+                  kInvalidArgument, "WitnessOptions::time_limit is -1 ns");
+  });
 }
 
 TEST(Witness, ARaceBecomesAWrongValueThatATokenRepeats) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "backends/text/replay_token.h"
 #include "devrt/backends/abi/devrt_sim.h"
 #include "tests/support/fake_host.h"
 
@@ -43,7 +44,8 @@ std::string InChild(const char* machine, const std::string& replay,
   return status == 0 ? text : "the child ended with " + std::to_string(status);
 }
 
-// The token and the trace hash of a small program, or the error of the opening.
+// The token and the trace hash of a small program, and what it has logged; or
+// the error of the opening.
 std::string RunOnce() {
   FakeHost host;
   devrt_backend_v0 backend = {};
@@ -76,7 +78,9 @@ std::string RunOnce() {
   ok = ok && sim.token(self, token, sizeof token, &size) == nullptr &&
        sim.trace_hash(self, &hash, &steps) == nullptr;
   if (!ok) return "a call failed";
-  return std::string(token, size) + " " + std::to_string(hash);
+  std::string text = std::string(token, size) + " " + std::to_string(hash);
+  for (const std::string& line : host.logs()) text += "\n" + line;
+  return text;
 }
 
 std::string TokenOf(const std::string& run) {
@@ -91,6 +95,22 @@ TEST(FirstMachine, RepeatsTheRunOfTheToken) {
   // Neither the seed nor the strategy of the configuration counts.
   EXPECT_EQ(InChild("memory=64MiB", TokenOf(run), RunOnce), run);
   EXPECT_NE(InChild("memory=64MiB", "", RunOnce), run);
+}
+
+TEST(FirstMachine, ATokenOfAnotherProgramIsWarnedOf) {
+  internal::ReplayToken parts;
+  std::string error;
+  ASSERT_TRUE(internal::ParseReplayToken(
+      TokenOf(InChild("memory=64MiB", "", RunOnce)), &parts, &error));
+  parts.runs = {{1, 9, 2}};
+  const std::string text =
+      InChild("memory=64MiB", FormatReplayToken(parts), RunOnce);
+  const std::string warning =
+      "DEVRT_SIM_REPLAY: the replay token is of another program, or of an "
+      "earlier state of this one: its decision 2 takes way 10";
+  const size_t found = text.find(warning);
+  EXPECT_NE(found, std::string::npos) << text;
+  EXPECT_EQ(text.find(warning, found + 1), std::string::npos) << text;
 }
 
 TEST(FirstMachine, AnEmptyVariableIsNone) {

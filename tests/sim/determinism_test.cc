@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One seed gives one run: random programs run twice with each of 10,000 seeds.
+// One seed gives one run: random programs run twice with each of 10,000 seeds,
+// and programs with several host threads with some seeds.
 //
 // The test prints a digest of all runs.  A build by another compiler or with
 // other options has that digest, too: `.ci/run clang` compares.
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,13 +17,15 @@
 
 #include "devrt/devrt.h"
 #include "devrt/sim/explore.h"
+#include "tests/sim/thread_mistakes.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt::testing {
 namespace {
 
 constexpr uint64_t kPrograms = 20;
-constexpr uint64_t kSeeds = 500;  // of each program
+constexpr uint64_t kSeeds = 500;       // of each program
+constexpr uint64_t kThreadSeeds = 24;  // of each program with host threads
 constexpr int kSteps = 24;
 constexpr size_t kCells = 6;
 
@@ -145,35 +149,67 @@ class RandomProgram {
   int64_t pageable_ = 7;
 };
 
-// Runs all programs with all seeds, and returns a digest of the runs.
-// `replays`: each run is repeated by its token, too.
-std::string DigestOfRuns(bool replays) {
-  const Simulator simulator = Must(Simulator::Get());
-  uint64_t digest = 0;
-  for (uint64_t program = 0; program < kPrograms; ++program) {
+// A digest of runs.
+class Digest {
+ public:
+  // `replays`: each run is repeated by its token, too.
+  explicit Digest(bool replays) : replays_(replays) {}
+
+  // Runs the program with `seeds` seeds from `seed` on.
+  sim::Result Explore(uint64_t seed, uint64_t seeds,
+                      const std::function<absl::Status()>& program) {
     sim::Options options;
-    options.seed = program * kSeeds;
-    options.runs = kSeeds;
-    options.check_every = replays ? 1 : 0;
+    options.seed = seed;
+    options.runs = seeds;
+    options.check_every = replays_ ? 1 : 0;
     options.strategies = {"random", "pos", "pct", "hw"};
     options.race = false;
     bool repeats = false;  // the run before this one
-    const sim::Result result = sim::Explore(options, [&] {
-      RandomProgram(program).Run();
-      if (replays && std::exchange(repeats, !repeats)) return;
-      const Simulator::Trace trace = Must(simulator.TraceHash());
+    sim::Result result = sim::Explore(options, [&]() -> absl::Status {
+      DEVRT_RETURN_IF_ERROR(program());
+      if (replays_ && std::exchange(repeats, !repeats)) return absl::OkStatus();
+      const Simulator::Trace trace = Must(simulator_.TraceHash());
       for (const uint64_t number : {trace.hash, trace.steps}) {
-        digest = (digest ^ number) * 0x100000001b3;
+        digest_ = (digest_ ^ number) * 0x100000001b3;
       }
+      return absl::OkStatus();
     });
     EXPECT_TRUE(result.ok()) << result.text();
-    EXPECT_EQ(result.schedules, kSeeds);
+    EXPECT_EQ(result.schedules, seeds);
+    return result;
+  }
+
+  std::string text() const {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx",
+                  static_cast<unsigned long long>(digest_));
+    return text;
+  }
+
+ private:
+  const Simulator simulator_ = Must(Simulator::Get());
+  const bool replays_;
+  uint64_t digest_ = 0;
+};
+
+std::string DigestOfRuns(bool replays) {
+  Digest digest(replays);
+  for (uint64_t program = 0; program < kPrograms; ++program) {
+    const sim::Result result =
+        digest.Explore(program * kSeeds, kSeeds, [program] {
+          RandomProgram(program).Run();
+          return absl::OkStatus();
+        });
     EXPECT_GT(result.distinct, kSeeds / 20) << "program " << program;
   }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(digest));
-  return text;
+  for (const std::vector<ThreadMistake>* const programs :
+       {&LockMistakes(), &OrderMistakes()}) {
+    for (const ThreadMistake& program : *programs) {
+      if (program.has_locks_of_std) continue;  // the system has a part in these
+      digest.Explore(1, kThreadSeeds, [&program] { return program.run(true); });
+    }
+  }
+  return digest.text();
 }
 
 TEST(Determinism, OneSeedGivesOneRun) {

@@ -38,6 +38,32 @@ TEST(ExploreProcess, AnExitInTheBodyNamesTheRun) {
                                        "strategy=alap,seed=1"));
 }
 
+TEST(ExploreProcess, AnAbortInTheBodyNamesTheRun) {
+  const ProcessResult result =
+      RunInChild([] { sim::Explore(Seeded(), [] { std::abort(); }); });
+  EXPECT_EQ(result.signal, SIGABRT);
+  EXPECT_THAT(result.output,
+              HasSubstr("the body called abort() in the run with "
+                        "strategy=alap,seed=1"));
+  // A handler of the program is called as well, and has its place back behind
+  // the exploration.
+  const ProcessResult handled = RunInChild([] {
+    signal(SIGABRT, [](int) { _exit(41); });
+    sim::Explore(Seeded(), [] {});
+    sim::Options one = Seeded();
+    one.runs = 1;
+    sim::Explore(one, [] { raise(SIGABRT); });
+  });
+  EXPECT_EQ(handled.exit_code, 41);
+  EXPECT_THAT(handled.output, HasSubstr("the body called abort() in the run"));
+  const ProcessResult outside = RunInChild([] {
+    sim::Explore(Seeded(), [] {});
+    std::abort();
+  });
+  EXPECT_EQ(outside.signal, SIGABRT);
+  EXPECT_THAT(outside.output, Not(HasSubstr("called abort()")));
+}
+
 TEST(ExploreProcess, AnEndOfTheThreadNamesTheRun) {
   const ProcessResult quick =
       RunInChild([] { sim::Explore(Seeded(), [] { std::quick_exit(0); }); });
@@ -62,6 +88,7 @@ TEST(ExploreProcess, ABodyThatNeverEndsIsNamed) {
   EXPECT_THAT(result.output,
               HasSubstr("takes longer than its time limit. The run is the one "
                         "with strategy=alap,seed=1"));
+  EXPECT_THAT(result.output, Not(HasSubstr("called abort()")));
 }
 
 TEST(ExploreProcess, TheEndOfAForkedChildIsNoneOfTheBody) {

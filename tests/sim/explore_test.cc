@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/text/replay_token.h"
 #include "devrt/sim/explore_gtest.h"
 #include "tests/sim/bodies.h"
 
@@ -43,6 +44,46 @@ TEST(Explore, ARightBodyPassesInEachSchedule) {
   EXPECT_EQ(result.text(), "passed: 100 schedules, 1 distinct\n");
   EXPECT_EQ(result.token(), "");
   EXPECT_EQ(result.svg(), "");
+}
+
+// The text that says that a token does not fit `body`.
+std::string MisfitOf(const sim::Options& options, const std::string& token,
+                     const sim::Body& body) {
+  const sim::Result result = sim::Replay(options, token, body);
+  EXPECT_EQ(result.verdict, Verdict::kUncertain) << result.text();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(result.text(), StartsWith("no verdict: "));
+  return std::string(result.status.message());
+}
+
+TEST(Explore, ATokenOfAnotherProgramIsNamed) {
+  sim::Options options = Seeded();
+  const auto body = [] { return TwoUpdates(false); };
+  const sim::Result result = sim::Explore(options, body);
+  ASSERT_EQ(result.verdict, Verdict::kFailed);
+  EXPECT_THAT(MisfitOf(options, result.token(), [] {}),
+              HasSubstr("the replay token is of another program, or of an "
+                        "earlier state of this one: the run ended before 1 "
+                        "decision of it; explore this program anew"));
+  internal::ReplayToken parts;
+  std::string error;
+  ASSERT_TRUE(internal::ParseReplayToken(result.token(), &parts, &error));
+  parts.runs = {{0, 9, 1}};
+  const std::string other = internal::FormatReplayToken(parts);
+  EXPECT_THAT(MisfitOf(options, other, [] { return TwoUpdates(true); }),
+              ::testing::ContainsRegex(
+                  "its decision 1 takes way 10, and this run has [23] there"));
+  // A failure stays one, and the token of the run is its own.
+  const sim::Result failed = sim::Replay(options, other, [] {
+    static_cast<void>(TwoUpdates(true));
+    return absl::InternalError("always");
+  });
+  EXPECT_EQ(failed.verdict, Verdict::kFailed);
+  EXPECT_THAT(failed.note, HasSubstr("its decision 1 takes way 10"));
+  EXPECT_NE(failed.token(), other);
+  // What the search itself makes of a token is told to nobody.
+  EXPECT_TRUE(sim::Explore(options, [] { return TwoUpdates(true); }).ok());
+  EXPECT_OK(Must(Simulator::Get()).CheckReplay());
 }
 
 TEST(Explore, AFailureHasATokenWithFewDecisions) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/text/replay_token.h"
 #include "tests/sim/sweeps.h"
 
 namespace devrt::testing {
@@ -101,6 +102,17 @@ TEST(FaultSweepRepeat, ATokenOfAnotherRuleIsRefused) {
     options.rule = "";
     EXPECT_STATUS(sim::FaultSweep(options, swallows).status, kInvalidArgument,
                   "set SweepOptions::rule to that of the same failure");
+    // Of another body.
+    options.rule = result.failures[0].rule;
+    options.token = result.failures[0].token;
+    internal::ReplayToken parts;
+    std::string error;
+    ASSERT_TRUE(internal::ParseReplayToken(options.token, &parts, &error));
+    parts.runs = {{0, 99, 1}};
+    options.token = internal::FormatReplayToken(parts);
+    EXPECT_STATUS(sim::FaultSweep(options, swallows).status,
+                  kFailedPrecondition,
+                  "the replay token is of another program");
     // A token that was refused leaves nothing armed.
     EXPECT_TRUE(sim::FaultSweep({}, RightBody).ok());
   });

@@ -18,6 +18,14 @@
 
 namespace devrt::testing {
 
+// Entry points that mtia lacks and cuda has: fault_sweep_cuda_test.cc sweeps
+// them.
+inline constexpr const char* kSweptOnCuda[] = {
+    "event_ipc.event_export",      "event_ipc.event_open",
+    "capture.stream_is_capturing", "capture.stream_capture_id",
+    "capture.capture_retain",
+};
+
 template <typename Function>
 void InSweep(Function function) {
   InChild([&] {

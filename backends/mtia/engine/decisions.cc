@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/engine/decisions.h"
 
+#include <string>
 #include <utility>
+
+#include "backends/mtia/common/error.h"
 
 namespace devrt::mtia {
 
@@ -18,14 +21,27 @@ void Decisions::Start(uint64_t seed) {
   log_.Clear();
   kept_.clear();
   replaying_ = false;
+  replay_ = ChoiceLog();
+  run_ = position_ = followed_ = 0;
+  misfit_ = {};
   random_ = seed;
 }
 
-void Decisions::StartReplay(uint64_t seed, ChoiceLog log) {
+void Decisions::StartReplay(uint64_t seed, ChoiceLog log, bool warns) {
   Start(seed);
   replay_ = std::move(log);
   replaying_ = true;
-  run_ = position_ = 0;
+  warns_ = warns;
+}
+
+uint64_t Decisions::CountLeft() const {
+  uint64_t left = 0;
+  for (uint64_t i = run_; i < replay_.runs().size(); ++i) {
+    left += replay_.runs()[i].count;
+  }
+  if (run_ == replay_.runs().size()) return 0;
+  const uint64_t zeros = replay_.runs()[run_].zeros;
+  return left - (position_ > zeros ? position_ - zeros : 0);
 }
 
 uint32_t Decisions::Choose(ChoiceKind kind, uint32_t n, uint32_t preferred) {
@@ -49,6 +65,7 @@ void Decisions::DescribeLast(const StreamCore& stream) {
 }
 
 uint32_t Decisions::Follow(uint32_t n) {
+  ++followed_;
   if (run_ == replay_.runs().size()) return 0;
   const ChoiceLog::Run& run = replay_.runs()[run_];
   if (position_++ < run.zeros) return 0;
@@ -56,7 +73,20 @@ uint32_t Decisions::Follow(uint32_t n) {
     ++run_;
     position_ = 0;
   }
-  return run.choice < n ? run.choice : 0;
+  if (run.choice < n) return run.choice;
+  NoteMisfit(run.choice, n);
+  return 0;
+}
+
+void Decisions::NoteMisfit(uint32_t choice, uint32_t n) {
+  if (misfit_.decision != 0) return;
+  misfit_ = {followed_, choice, n};
+  if (!warns_ || g_host->log_min_level(g_host->host) > DEVRT_LOG_WARNING) {
+    return;
+  }
+  const std::string text = "DEVRT_SIM_REPLAY: " + TextOf(misfit_, 0);
+  g_host->log(g_host->host, DEVRT_LOG_WARNING, __FILE__, __LINE__, text.data(),
+              text.size());
 }
 
 uint32_t Decisions::Uniform(uint32_t n) {

@@ -79,14 +79,19 @@ struct Decision {
 class Decisions {
  public:
   void Start(uint64_t seed);
-  // Starts, and repeats the choices of `log`.  Later choices are 0.
-  void StartReplay(uint64_t seed, ChoiceLog log);
+  // Starts, and repeats the choices of `log`.  Later choices are 0, and so is
+  // one that the run lacks.  `warns`: the first of these is logged.
+  void StartReplay(uint64_t seed, ChoiceLog log, bool warns = false);
 
   // Returns a number below `n`, which is at least 2: the replayed choice, or
   // `preferred` if nothing is replayed.
   uint32_t Choose(ChoiceKind kind, uint32_t n, uint32_t preferred);
   // Returns true in a replay, in which Choose ignores `preferred`.
   bool replaying() const { return replaying_; }
+  // The first choice of the replay that the run lacked.
+  const internal::TokenMisfit& misfit() const { return misfit_; }
+  // How many choices of the replay, other than 0, the run has not come to.
+  uint64_t CountLeft() const;
   // Returns a number below `n`, for the random strategy.
   uint32_t Uniform(uint32_t n);
 
@@ -102,12 +107,16 @@ class Decisions {
 
  private:
   uint32_t Follow(uint32_t n);
+  void NoteMisfit(uint32_t choice, uint32_t n);
 
   ChoiceLog log_;
   ChoiceLog replay_;
   bool replaying_ = false;
   uint64_t run_ = 0;       // index of the run of replay_ that is followed
   uint64_t position_ = 0;  // in that run
+  uint64_t followed_ = 0;  // decisions of the replay
+  internal::TokenMisfit misfit_;
+  bool warns_ = false;
   uint64_t random_ = 0;
   bool keeps_ = false;
   std::vector<Decision> kept_;

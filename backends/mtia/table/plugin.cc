@@ -52,7 +52,8 @@ devrt_status StartFirst(Config config) {
   g_threads = new HostThreads();
   g_machine->Start(config);
   if (replays) {
-    g_machine->decisions.StartReplay(config.seed, std::move(token.log));
+    g_machine->decisions.StartReplay(config.seed, std::move(token.log),
+                                     /*warns=*/true);
   }
   g_threads->Configure(config.baton, config.pins(), config.watchdog);
   return nullptr;

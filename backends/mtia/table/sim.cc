@@ -228,6 +228,10 @@ devrt_status Backend::sim_stats(devrt_sim_stats_v1* stats) {
   out.kernels_run = history.kernels_run;
   out.uncontrolled = history.uncontrolled;
   out.faults_fired = m.fault_rules.fired();
+  out.replay_left = m.decisions.CountLeft();
+  out.replay_misfit = m.decisions.misfit().decision;
+  out.replay_choice = m.decisions.misfit().choice;
+  out.replay_ways = m.decisions.misfit().ways;
   devrt::plugin::WriteStruct(stats, out);
   return nullptr;
 }

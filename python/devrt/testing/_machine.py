@@ -279,6 +279,15 @@ class Machine:
                 f"--sim-devices that was printed with it"
             ) from error
 
+    def _check_replay(self) -> None:
+        """Raises ReplayError if a run that has passed is not that of --sim-replay."""
+        if self._replay is None:
+            return
+        try:
+            simulator.check_replay()
+        except _core.Error as error:
+            raise ReplayError(str(error)) from error
+
     def explore(
         self, body: Callable[[], Any], *, time_limit: float = 0
     ) -> Optional[_core.Exploration]:
@@ -393,6 +402,7 @@ class Machine:
         if self._replay is not None:
             self._begin(self._replay)
             _check_result(body())
+            self._check_replay()
             return None
         self._explored = None
         result = self._run_all(what, body, runs, time_limit=time_limit)
