@@ -22,8 +22,9 @@ void Measure(benchmark::State& state, Body* body) {
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 
-// What the machine itself gives to threads that share nothing: arithmetic, which
-// two threads of one core share, and locked instructions, which mostly wait.
+// What the machine itself gives to threads that share nothing: arithmetic, for
+// which two threads of one core compete, and locked instructions, which mostly
+// wait.
 void OwnWorkThreads(benchmark::State& state) {
   uint64_t lanes[64] = {};
   for (auto _ : state) {

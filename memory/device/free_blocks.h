@@ -102,8 +102,8 @@ class LargeFreeBlocks {
       return std::tie(a.bytes, a.address) < std::tie(b.bytes, b.address);
     }
   };
-  // The last one is no block.  It keeps the node of the tree, which would go and
-  // come back where a pool has one free block or none.
+  // The last one is no block.  It keeps the node of the tree, which would go
+  // and come back where a pool has one free block or none.
   absl::btree_set<Key> blocks_ = {{UINT64_MAX, UINTPTR_MAX, nullptr}};
 };
 

@@ -90,6 +90,7 @@ struct alignas(64) PinnedPool {
     }
     for (const auto& [size, block] : others) blocks.push_back(block);
     others.clear();
+    keeper = PoolKeeper();
     for (PinnedBlock* block : blocks) block->use = BlockUse::kNone;
     return blocks;
   }

@@ -102,8 +102,8 @@ class CheckpointList {
   // the complete ones.  `found`: set if one was complete.  `error`: why a query
   // failed.
   Answer QueryAll(bool* found, absl::Status* error) DEVRT_EXCLUDES(mutex_);
-  // Queries `check`, which is pinned, and unpins it.  Removes it, and all before
-  // it, if it is complete.  `found` and `error` as above.
+  // Queries `check`, which is pinned, and unpins it.  Removes it, and all
+  // before it, if it is complete.  `found` and `error` as above.
   Answer QueryOnce(CheckpointEvent* check, bool* found, absl::Status* error)
       DEVRT_EXCLUDES(mutex_);
   // Queries one checkpoint, which is pinned, and keeps it.

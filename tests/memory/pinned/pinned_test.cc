@@ -256,9 +256,9 @@ TEST_F(PinnedTest, ThreadsUseTheSameSizes) {
   });
 }
 
-// Each thread has a pool of its own.  A block goes back to the pool that it came
-// from, whichever thread frees it, and moves to another pool before the driver
-// is asked.
+// Each thread has a pool of its own.  A block goes back to the pool that it
+// came from, whichever thread frees it, and moves to another pool before the
+// driver is asked.
 TEST_F(PinnedTest, BlocksGoBackToTheirPoolAndMoveOn) {
   Reset("mode=threaded");
   char* const x = New(4096);
