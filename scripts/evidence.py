@@ -70,6 +70,7 @@ RECORD_ON_HIP = "HIP wants the stream's device current, and an event with no pen
 REASONS = {
     ("Arrays, the host's time", "add, 1024 elements, into an array"): SMALL_ADD,
     ("Arrays, the host's time", "add, 1024 elements, a new array"): SMALL_ADD,
+    ("Calls on cuda", "current device"): "each call asks the driver",
     ("hip beside cuda, on CUDA's driver", "event record"): RECORD_ON_HIP,
     ("hip beside cuda, on CUDA's driver", "event create + record + destroy"):
         RECORD_ON_HIP,

@@ -221,10 +221,10 @@ class Figures:
 
     def host(self, text, name, most):
         ours, empty = self.time(name), self.time(EMPTY)
-        bar = {f"{most} ns": at_most(ours, most)}
-        if most == MORE:
-            bar = {MORE: at_most(ours, empty and empty + 150)}
-        return ("Arrays, the host's time", text, "ns", ours, self.peers(name, 1e9), bar)
+        bar = most if most == MORE else f"{most} ns"
+        limit = (empty and empty + 150) if most == MORE else most
+        return ("Arrays, the host's time", text, "ns", ours, self.peers(name, 1e9),
+                {bar: at_most(ours, limit)})
 
     def ring_row(self):
         """Returns percentages of one peer copy, which bounds the ring and NCCL."""

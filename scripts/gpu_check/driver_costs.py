@@ -25,7 +25,6 @@ def more(nanoseconds):
     return f"the driver + {nanoseconds} ns", lambda raw: raw and raw + nanoseconds
 
 
-
 # (text, devrt's row, the driver's, PyTorch's, the bar).
 COSTS = [
     ("current device", "DevrtCurrentDevice", "RawCurrentContext", None, more(4)),
