@@ -12,17 +12,17 @@ __device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
 
 }  // namespace
 
-// The bounds leave room for six blocks on a multiprocessor, which hide the time
-// of loads.
+// The bounds leave room for four blocks on a multiprocessor, which hide the time
+// of loads.  More would leave too few registers.
 #define ADJACENT(operation, name, type, Op)                              \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 6)  \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)  \
       devrt_adjacent_##operation##_##name(                               \
           const __grid_constant__ devrt::gpu::ReduceArgs a) {            \
     __shared__ devrt::gpu::AdjacentShared<type, Op> shared;              \
     devrt::gpu::AdjacentBlock<type, Op>(a, Block{blockIdx.x, gridDim.x}, \
                                         g_slots, &shared);               \
   }                                                                      \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 6)  \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)  \
       devrt_short_##operation##_##name(                                  \
           const __grid_constant__ devrt::gpu::ReduceArgs a) {            \
     devrt::gpu::ShortBlock<type, Op>(a, Block{blockIdx.x, gridDim.x},    \

@@ -136,11 +136,12 @@ DEVRT_HOST_DEVICE typename Folding::Many ReduceAdjacent(const Folding& folding,
 
 // ---- One block --------------------------------------------------------------
 
+inline constexpr uint32_t kWarp = 32;
+
 template <typename T, typename Op>
 struct AdjacentShared {
   using Many = typename Folding<T, Op>::Many;
-  Many lanes[kThreads];
-  Many parts[kThreads];
+  Many warps[kThreads / kWarp];
   uint32_t is_last;
 };
 
@@ -155,64 +156,97 @@ __device__ P CombineInWarp(uint32_t width, P value) {
 }
 #endif
 
-// Combines the values of each result into its first lane.
+// Combines the values of each result into its first lane: those of each warp,
+// then those of the warps.
 template <typename Operation, typename P>
 DEVRT_HOST_DEVICE void CombineAdjacent(uint32_t lanes, const Block& block,
-                                       P* values) {
-  uint32_t width = lanes / 2;
-  for (; width >= kShuffled; width /= 2) {
-    block.Together([&](uint32_t thread) {
-      if (thread % lanes >= width) return;
-      values[thread] = Operation::Apply(values[thread], values[thread + width]);
-    });
-  }
+                                       P* warps, PerThread<P>* values) {
+  const uint32_t of_warp = lanes < kWarp ? lanes : kWarp;
 #if DEVRT_ON_DEVICE
-  block.Together([&](uint32_t thread) {
-    const P mine = CombineInWarp<Operation>(width, values[thread]);
-    if (thread % lanes == 0) values[thread] = mine;
-  });
+  (void)block;
+  P value = CombineInWarp<Operation>(of_warp / 2, values->value);
+  if (lanes > kWarp) {
+    const uint32_t thread = threadIdx.x, count = lanes / kWarp;
+    if (thread % kWarp == 0) warps[thread / kWarp] = value;
+    __syncthreads();
+    const uint32_t mine = thread / lanes * count + thread % lanes;
+    value = warps[mine < kThreads / kWarp ? mine : 0];
+    value = CombineInWarp<Operation>(count / 2, value);
+  }
+  values->value = value;
+#else
+  (void)block;
+  (void)warps;
+  const auto combine = [&](uint32_t width, uint32_t gap) {
+    for (; width > 0; width /= 2) {
+      for (uint32_t i = 0; i < kThreads; ++i) {
+        if (i % gap != 0 || i % lanes % (gap * width * 2) >= gap * width) {
+          continue;
+        }
+        (*values)[i] =
+            Operation::Apply((*values)[i], (*values)[i + width * gap]);
+      }
+    }
+  };
+  combine(of_warp / 2, 1);
+  combine(lanes / kWarp / 2, kWarp);
 #endif
 }
 
-// One result of which each block takes a part.
-template <typename T, typename Folding>
-struct AdjacentParts {
+// Loads the parts of a result that a thread combines.
+template <typename Folding>
+DEVRT_HOST_DEVICE typename Folding::Many LoadParts(
+    const Folding& folding, const typename Folding::Many* from, uint32_t count,
+    uint32_t thread) {
   using Many = typename Folding::Many;
-  using Operation = typename Folding::Operation;
-
-  // Combines the parts, one of each thread, and stores the result.
-  DEVRT_HOST_DEVICE static void Finish(const ReduceArgs& args,
-                                       const Folding& folding,
-                                       const Block& block, uint32_t result,
-                                       Many* parts) {
-    CombineAdjacent<Operation>(kThreads, block, parts);
-    block.ForEachThread([&](uint32_t thread) {
-      if (thread != 0) return;
-      StoreAdjacent<T>(args, result, folding.Result(parts[0]));
-    });
-  }
-
-  // Loads the parts of `result` that the thread combines.
-  DEVRT_HOST_DEVICE static Many Load(const ReduceArgs& args,
-                                     const Folding& folding, const Many* from,
-                                     uint32_t thread) {
-    constexpr uint32_t kAtOnce = 8;
-    Many value = folding.NothingOfMany();
-    for (uint32_t i = thread; i < args.parts; i += kThreads * kAtOnce) {
-      Many some[kAtOnce];
-      for (uint32_t k = 0; k < kAtOnce; ++k) {
-        const uint32_t part = i + k * kThreads;
-        some[k] = LoadFresh(&from[part < args.parts ? part : i]);
-      }
-      for (uint32_t k = 0; k < kAtOnce; ++k) {
-        if (i + k * kThreads < args.parts) {
-          value = Operation::Apply(value, some[k]);
-        }
-      }
+  constexpr uint32_t kAtOnce = 4;
+  Many value = folding.NothingOfMany();
+  DEVRT_NOT_UNROLLED
+  for (uint32_t i = thread; i < count; i += kThreads * kAtOnce) {
+    Many some[kAtOnce];
+    DEVRT_UNROLLED
+    for (uint32_t k = 0; k < kAtOnce; ++k) {
+      const uint32_t part = i + k * kThreads;
+      some[k] = LoadFresh(&from[part < count ? part : i]);
     }
-    return value;
+    DEVRT_UNROLLED
+    for (uint32_t k = 0; k < kAtOnce; ++k) {
+      if (i + k * kThreads >= count) continue;
+      value = Folding::Operation::Apply(value, some[k]);
+    }
   }
-};
+  return value;
+}
+
+// Puts a part of result `first` into the slot.  Returns true if it is the last
+// of the result's parts to come.
+template <typename Many>
+DEVRT_HOST_DEVICE bool IsLastPart(const ReduceArgs& args, const Block& block,
+                                  Slot* slot, uint32_t first, uint32_t part,
+                                  Many* parts, PerThread<Many>* values,
+                                  uint32_t* is_last) {
+  block.Together([&](uint32_t thread) {
+    if (thread != 0) return;
+    parts[part] = (*values)[0];
+    Fence();
+    uint32_t* const done = &slot->group_done[first];
+    *is_last = AtomicAdd(done, 1) + 1 == args.parts ? 1 : 0;
+    if (*is_last != 0) *done = 0;
+    Fence();
+  });
+  return *is_last != 0;
+}
+
+// Frees the slot behind the last result in parts.
+DEVRT_HOST_DEVICE inline void FreeSlot(const ReduceArgs& args, Slot* slot) {
+  const auto results = static_cast<uint32_t>(args.kept.elements);
+  if (results > 1) {
+    if (AtomicAdd(&slot->done, 1) + 1 != results) return;
+    slot->done = 0;
+    Fence();
+  }
+  (void)AtomicExchange(&slot->owner, 0);
+}
 
 // devrt_adjacent_<operation>_<dtype>
 template <typename T, typename Op, int kLoads = 4>
@@ -221,7 +255,6 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
                                      AdjacentShared<T, Op>* shared) {
   using Fold = Folding<T, Op>;
   using Many = typename Fold::Many;
-  using Parts = AdjacentParts<T, Fold>;
   const Fold folding(args.op);
   const uint32_t lanes = args.lanes;
   const uint32_t mine = block.index % args.parts;
@@ -229,63 +262,59 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
   Slot* const slot = &slots[args.ticket % kSlots];
   const bool has_slot =
       args.parts > 1 && LoadFresh(&slot->owner) == args.ticket;
+  // The second are for a block that takes all parts of a result.
+  PerThread<Many> values, sums;
+  const auto store = [&](uint32_t thread) {
+    const uint32_t result = first + thread / lanes;
+    if (thread % lanes != 0 || result >= args.kept.elements) return;
+    StoreAdjacent<T>(args, result, folding.Result(values[thread]));
+  };
   for (uint32_t part = mine; part < args.parts; ++part) {
     const uint64_t begin = part * args.part_elements;
     const uint64_t rest = args.reduced.elements - begin;
     const uint64_t count =
         rest < args.part_elements ? rest : args.part_elements;
-    block.Together([&](uint32_t thread) {
+    block.ForEachThread([&](uint32_t thread) {
       const uint32_t result = first + thread / lanes;
+      values[thread] = folding.NothingOfMany();
       if (result >= args.kept.elements) return;
       const char* const base = KeptAt(args, result) + begin * sizeof(T);
-      shared->lanes[thread] = ReduceAdjacent<T, kLoads>(
+      values[thread] = ReduceAdjacent<T, kLoads>(
           folding, Adjacent<T>(base, count), thread % lanes, lanes);
     });
-    CombineAdjacent<Op>(lanes, block, shared->lanes);
-    if (args.parts == 1) break;
-    if (!has_slot) {
-      if (mine != 0) return;
-      block.Together([&](uint32_t thread) {
-        Many* const sum = &shared->parts[thread];
-        if (part == 0) *sum = folding.NothingOfMany();
-        if (part % kThreads != thread) return;
-        *sum = Op::Apply(*sum, shared->lanes[0]);
-      });
-      continue;
-    }
+    CombineAdjacent<Op>(lanes, block, shared->warps, &values);
+    if (args.parts == 1) return block.ForEachThread(store);
+    if (has_slot) break;
+    // Another call has the slot: the first block takes all parts.
+    if (mine != 0) return;
+    block.Together([&](uint32_t thread) {
+      if (thread == 0) shared->warps[0] = values[0];
+    });
+    block.Together([&](uint32_t thread) {
+      Many& sum = sums[thread];
+      if (part == 0) sum = folding.NothingOfMany();
+      if (part % kThreads == thread) sum = Op::Apply(sum, shared->warps[0]);
+    });
+  }
+  if (has_slot) {
     Many* const parts =
         reinterpret_cast<Many*>(slot->partials) + first * args.parts;
-    block.Together([&](uint32_t thread) {
-      if (thread != 0) return;
-      parts[part] = shared->lanes[0];
-      Fence();
-      shared->is_last =
-          AtomicAdd(&slot->group_done[first], 1) + 1 == args.parts ? 1 : 0;
-      Fence();
-    });
-    if (shared->is_last == 0) return;
-    block.Together([&](uint32_t thread) {
-      shared->parts[thread] = Parts::Load(args, folding, parts, thread);
-    });
-    Parts::Finish(args, folding, block, first, shared->parts);
+    if (!IsLastPart(args, block, slot, first, mine, parts, &values,
+                    &shared->is_last)) {
+      return;
+    }
     block.ForEachThread([&](uint32_t thread) {
-      if (thread != 0) return;
-      slot->group_done[first] = 0;
-      Fence();
-      if (AtomicAdd(&slot->done, 1) + 1 != args.kept.elements) return;
-      slot->done = 0;
-      Fence();
-      (void)AtomicExchange(&slot->owner, 0);
+      values[thread] = LoadParts(folding, parts, args.parts, thread);
     });
-    return;
+  } else {
+    block.ForEachThread(
+        [&](uint32_t thread) { values[thread] = sums[thread]; });
   }
-  if (args.parts > 1) {
-    return Parts::Finish(args, folding, block, first, shared->parts);
-  }
+  CombineAdjacent<Op>(kThreads, block, shared->warps, &values);
   block.ForEachThread([&](uint32_t thread) {
-    const uint32_t result = first + thread / lanes;
-    if (thread % lanes != 0 || result >= args.kept.elements) return;
-    StoreAdjacent<T>(args, result, folding.Result(shared->lanes[thread]));
+    store(thread);
+    // All threads have loaded their parts.
+    if (has_slot && thread == kWarp) FreeSlot(args, slot);
   });
 }
 
@@ -335,7 +364,7 @@ DEVRT_HOST_DEVICE void FoldShort(const ReduceArgs& args, const Folding& folding,
 template <typename T, typename Op>
 DEVRT_HOST_DEVICE void ShortBlock(
     const ReduceArgs& args, const Block& block,
-    typename Folding<T, Op>::Few (*shared)[kThreads]) {
+    PerThread<typename Folding<T, Op>::Few>* shared) {
   using Fold = Folding<T, Op>;
   using Few = typename Fold::Few;
   using Many = typename Fold::Many;
@@ -374,7 +403,7 @@ DEVRT_HOST_DEVICE void ShortBlock(
   });
 #if !DEVRT_ON_DEVICE
   for (uint32_t r = 0; r < kShortRows; ++r) {
-    CombineAdjacent<Op>(lanes, block, shared[r]);
+    CombineAdjacent<Op>(lanes, block, static_cast<Few*>(nullptr), &shared[r]);
     block.ForEachThread([&](uint32_t thread) {
       if (thread % lanes == 0) store(thread, r, shared[r][thread]);
     });

@@ -61,6 +61,18 @@ struct Block {
   }
 };
 
+// A value of each thread of a block, in a register.
+template <typename T>
+struct PerThread {
+#if DEVRT_ON_DEVICE
+  T value;
+  __device__ T& operator[](uint32_t) { return value; }
+#else
+  T values[kThreads];
+  T& operator[](uint32_t thread) { return values[thread]; }
+#endif
+};
+
 // Returns the former value.
 DEVRT_HOST_DEVICE inline uint32_t AtomicAdd(uint32_t* word, uint32_t value) {
 #if DEVRT_ON_DEVICE

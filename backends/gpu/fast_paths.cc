@@ -13,10 +13,14 @@ namespace devrt::gpu {
 
 const TileKernel kTileKernels[kTileKernelCount] = {
 #define DEVRT_KERNEL_TILE(name, type, side) \
-  {#name, sizeof(type), side, side, false},
-#define DEVRT_KERNEL_TURN(name, type, x, y)                                 \
-  {#name, sizeof(type), Turn<type, x, y>::kSideX, Turn<type, x, y>::kSideY, \
-   true},
+  {#name, sizeof(type), side, side, false, false},
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned) \
+  {#name,                                               \
+   sizeof(type),                                        \
+   Turn<type, x, y, is_aligned>::kSideX,                \
+   Turn<type, x, y, is_aligned>::kSideY,                \
+   true,                                                \
+   is_aligned},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
@@ -217,7 +221,7 @@ bool ChooseShift(const Launchable& l, FastApply* fast) {
   shift->in = l.operands[1].data;
   shift->out = l.operands[0].data;
   // Where rows begin in their first pack: at one place, or anywhere.
-  auto begin = reinterpret_cast<uintptr_t>(shift->out);
+  const auto begin = reinterpret_cast<uintptr_t>(shift->out);
   uint64_t rows = 1, strides = 0;
   for (uint32_t k = 1; k < walk.axes; ++k) {
     const auto extent = static_cast<uint64_t>(walk.extents[k]);
@@ -227,12 +231,22 @@ bool ChooseShift(const Launchable& l, FastApply* fast) {
     for (int i = 0; i < 2; ++i) shift->strides[k - 1][i] = walk.strides[k][i];
   }
   const uint64_t skipped = strides % 16 == 0 ? begin % 16 : 15;
-  const uint64_t per_row = (skipped + bytes + 15) / 16;
-  if (per_row >= kDivisibleEnd || rows >= kDivisibleEnd / per_row) return false;
-  shift->per_row = Divisor::Of(per_row);
-  shift->units = static_cast<uint32_t>(rows * per_row);
+  const uint64_t packs = (skipped + bytes + 15) / 16;
+  while (shift->lane_bits < 8 &&
+         (uint64_t{kShiftUnits} << shift->lane_bits) < packs) {
+    ++shift->lane_bits;
+  }
+  shift->lanes = 1u << shift->lane_bits;
+  const uint64_t per_chunk = uint64_t{kShiftUnits} * shift->lanes;
+  const uint64_t chunks = (packs + per_chunk - 1) / per_chunk;
+  if (chunks * shift->lanes >= kDivisibleEnd ||
+      rows >= kDivisibleEnd / (chunks * shift->lanes)) {
+    return false;
+  }
+  shift->rows = static_cast<uint32_t>(rows);
+  shift->chunks = Divisor::Of(chunks);
   fast->path = Path::kShift;
-  fast->blocks = BlocksFor(shift->units, kShiftUnits);
+  fast->blocks = BlocksFor(rows * chunks * shift->lanes, 1);
   return true;
 }
 
@@ -280,15 +294,30 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
+// Returns true if every row of both operands begins at a word.
+bool AreRowsAligned(const Launchable& l, uint32_t turned) {
+  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
+                  reinterpret_cast<uintptr_t>(l.operands[1].data);
+  for (uint32_t k = 0; k < l.walk.axes; ++k) {
+    if (k != 0) bits |= static_cast<uint64_t>(l.walk.strides[k][0]);
+    if (k != turned) bits |= static_cast<uint64_t>(l.walk.strides[k][1]);
+  }
+  return bits % sizeof(uint32_t) == 0;
+}
+
 // Elements that are adjacent on both axes are moved by words if they are small.
 uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
-  const bool are_adjacent =
+  const bool turns =
       l.walk.strides[turned][1] == item && l.walk.strides[0][0] == item;
+  const bool is_aligned = AreRowsAligned(l, turned);
   uint32_t found = 0;
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
-    if (kTileKernels[i].item != item) continue;
-    if (!kTileKernels[i].is_turn || are_adjacent) found = i;
+    const TileKernel& kernel = kTileKernels[i];
+    if (kernel.item == item && (turns || !kernel.is_turn) &&
+        (is_aligned || !kernel.is_aligned)) {
+      found = i;
+    }
   }
   return found;
 }

@@ -19,6 +19,7 @@ struct TileKernel {
   const char* name;
   uint32_t item, side_x, side_y;
   bool is_turn;  // devrt_turn_<name>, else devrt_tile_<name>
+  bool is_aligned;
 };
 extern const TileKernel kTileKernels[kTileKernelCount];
 

@@ -25,10 +25,11 @@ using devrt::gpu::Block;
     __shared__ Tile::Shared shared;                                       \
     Tile::Run(a, Block{blockIdx.x, gridDim.x}, &shared);                  \
   }
-#define DEVRT_KERNEL_TURN(name, type, side_x, side_y)                     \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)   \
+#define DEVRT_KERNEL_TURN(name, type, side_x, side_y, is_aligned)         \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads,      \
+                                               is_aligned ? 6 : 4)        \
       devrt_turn_##name(const __grid_constant__ devrt::gpu::TileArgs a) { \
-    using Turn = devrt::gpu::Turn<type, side_x, side_y>;                  \
+    using Turn = devrt::gpu::Turn<type, side_x, side_y, is_aligned>;      \
     __shared__ Turn::Shared shared;                                       \
     Turn::Run(a, Block{blockIdx.x, gridDim.x}, &shared);                  \
   }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "backends/gpu/across.h"
 #include "backends/gpu/device_code.h"
 #include "backends/gpu/tile_kernel.h"
 
@@ -31,18 +32,9 @@ DEVRT_HOST_DEVICE inline uint32_t PickBytes(uint32_t low, uint32_t high,
 #endif
 }
 
-// Returns the word that begins `bytes` behind the beginning of `low`.
-DEVRT_HOST_DEVICE inline uint32_t WordAcross(uint32_t low, uint32_t high,
-                                             uint32_t bytes) {
-#if defined(__CUDA_ARCH__)
-  return __funnelshift_r(low, high, bytes * 8);
-#else
-  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (8 * bytes));
-#endif
-}
-
-// Tiles of kX by kY words of kGroup elements of type T.
-template <typename T, uint32_t kX, uint32_t kY>
+// Tiles of kX by kY words of kGroup elements of type T.  If all rows are
+// aligned to words, kAligned spares the work of moving words into place.
+template <typename T, uint32_t kX, uint32_t kY, bool kAligned>
 struct Turn {
   static constexpr uint32_t kGroup = 4 / sizeof(T);
   static constexpr uint32_t kSideX = kX * kGroup;
@@ -74,23 +66,32 @@ struct Turn {
         matrix = next;
       }
     }
+    DEVRT_HOST_DEVICE bool IsWhole() const {
+      return width == kSideX && height == kSideY;
+    }
   };
 
-  // The words in which a word of elements lies.
+  // A word of elements, and the words that it lies in.
   struct Halves {
-    uint32_t low = 0, high = 0, skip = 0;
+    uint32_t low = 0, high = 0, bits = 0;
 
     // Loads the elements from `from` on, of which `count` exist.  On the device
     // the words are loaded whole, with what lies around the elements.
     DEVRT_HOST_DEVICE void Load(const char* from, uint32_t count) {
 #if DEVRT_ON_DEVICE
-      skip = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) %
-                                   sizeof(uint32_t));
-      const auto* const words = reinterpret_cast<const uint32_t*>(from - skip);
+      if constexpr (kAligned) {
+        if (count != 0) low = *reinterpret_cast<const uint32_t*>(from);
+        return;
+      }
+      const auto skip = static_cast<uint32_t>(
+          reinterpret_cast<uintptr_t>(from) % sizeof(uint32_t));
+      const auto* const words = reinterpret_cast<const uint32_t*>(
+          reinterpret_cast<uintptr_t>(from) & ~uintptr_t{3});
       if (count != 0) low = words[0];
       if (skip != 0 && skip + count * sizeof(T) > sizeof(uint32_t)) {
         high = words[1];
       }
+      bits = skip;
 #else
       for (uint32_t i = 0; i < kGroup && i < count; ++i) {
         const T item = *reinterpret_cast<const T*>(from + i * sizeof(T));
@@ -99,7 +100,7 @@ struct Turn {
 #endif
     }
     DEVRT_HOST_DEVICE uint32_t Word() const {
-      return WordAcross(low, high, skip);
+      return kAligned ? low : WordAcross(low, high, bits);
     }
   };
 
@@ -128,6 +129,7 @@ struct Turn {
     return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
   }
 
+  template <bool kWhole>
   DEVRT_HOST_DEVICE static void Load(const TileArgs& args, const Place& place,
                                      uint32_t thread, Shared* shared) {
     constexpr uint32_t kAtOnce =
@@ -135,15 +137,18 @@ struct Turn {
     const uint32_t lane = thread % kTileLanes, row = thread / kTileLanes;
     for (uint32_t k = 0; k < kX; k += kTileLanes) {
       const uint32_t x = (lane + k) * kGroup;
-      const uint32_t count = x < place.width ? place.width - x : 0;
+      uint32_t count = kGroup;
+      if (!kWhole) count = x < place.width ? place.width - x : 0;
+      const char* from = place.in + row * kGroup * args.in_y + x * sizeof(T);
+      const int64_t step = args.in_y * (kRows * kGroup);
       DEVRT_NOT_UNROLLED
       for (uint32_t first = row; first < kY; first += kRows * kAtOnce) {
         Halves halves[kAtOnce][kGroup];
-        for (uint32_t i = 0; i < kAtOnce; ++i) {
-          for (uint32_t j = 0; j < kGroup; ++j) {
+        for (uint32_t i = 0; i < kAtOnce; ++i, from += step) {
+          const char* at = from;
+          for (uint32_t j = 0; j < kGroup; ++j, at += args.in_y) {
             const uint32_t y = (first + i * kRows) * kGroup + j;
-            halves[i][j].Load(place.in + y * args.in_y + x * sizeof(T),
-                              y < place.height ? count : 0);
+            halves[i][j].Load(at, kWhole || y < place.height ? count : 0);
           }
         }
         for (uint32_t i = 0; i < kAtOnce; ++i) {
@@ -159,36 +164,36 @@ struct Turn {
     }
   }
 
-  // Where a row of the tile begins in the output, and `skip` bytes before that
-  // a whole word.
-  struct Row {
-    char* to;
-    uint32_t skip;
-    const uint32_t* words;
-
-    DEVRT_HOST_DEVICE Row(const TileArgs& args, const Place& place, uint32_t x,
-                          const Shared& shared)
-        : to(place.out + x * args.out_x),
-          skip(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) %
-                                     sizeof(uint32_t))),
-          words(shared.words[x % kGroup][x / kGroup]) {}
-  };
+  // Stores a row of the tile: `to` is where it begins in the output.
+  DEVRT_HOST_DEVICE static void StoreRow(char* to, const uint32_t* words,
+                                         uint32_t lane, uint32_t bytes) {
+    const auto skip =
+        kAligned ? 0u
+                 : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 4);
+    auto* const aligned = reinterpret_cast<uint32_t*>(
+        reinterpret_cast<uintptr_t>(to) & ~uintptr_t{3});
+    DEVRT_UNROLLED
+    for (uint32_t k = lane; k < kY; k += kTileLanes) {
+      if (k * 4 + 4 > bytes + skip) continue;
+      if (kAligned || skip == 0) {
+        aligned[k] = words[k];
+      } else if (k != 0) {
+        aligned[k] = WordAcross(words[k - 1], words[k], 4 - skip);
+      }
+    }
+  }
 
   DEVRT_HOST_DEVICE static void StoreWords(const TileArgs& args,
                                            const Place& place, uint32_t thread,
                                            const Shared& shared) {
-    const uint32_t lane = thread % kTileLanes;
+    const uint32_t lane = thread % kTileLanes, row = thread / kTileLanes;
     const auto bytes = static_cast<uint32_t>(place.height * sizeof(T));
-    for (uint32_t x = thread / kTileLanes; x < place.width; x += kRows) {
-      const Row row(args, place, x, shared);
-      for (uint32_t k = lane; k * 4 + 4 <= bytes + row.skip; k += kTileLanes) {
-        if (row.skip == 0) {
-          reinterpret_cast<uint32_t*>(row.to)[k] = row.words[k];
-        } else if (k != 0) {
-          reinterpret_cast<uint32_t*>(row.to - row.skip)[k] =
-              WordAcross(row.words[k - 1], row.words[k], 4 - row.skip);
-        }
-      }
+    // The rows of a thread have one number within their groups.
+    const auto& words = shared.words[row % kGroup];
+    char* to = place.out + row * args.out_x;
+    const int64_t step = args.out_x * kRows;
+    for (uint32_t x = row; x < place.width; x += kRows, to += step) {
+      StoreRow(to, words[x / kGroup], lane, bytes);
     }
   }
 
@@ -196,21 +201,24 @@ struct Turn {
   DEVRT_HOST_DEVICE static void StoreRest(const TileArgs& args,
                                           const Place& place, uint32_t thread,
                                           const Shared& shared) {
-    // Of a row: fewer than kGroup elements before and behind words.
-    constexpr uint32_t kMost = 2 * kGroup;
-    for (uint32_t i = thread; i < place.width * kMost; i += kThreads) {
-      const Row row(args, place, i / kMost, shared);
-      const auto skipped = static_cast<uint32_t>(row.skip / sizeof(T));
+    // Of a row: those before and behind words, which are fewer than a word
+    // each, and a word together where the tile is whole.
+    const uint32_t most = place.height == kSideY ? kGroup : 2 * kGroup;
+    for (uint32_t i = thread; i < place.width * most; i += kThreads) {
+      const uint32_t x = i / most;
+      char* const to = place.out + x * args.out_x;
+      const auto skipped = static_cast<uint32_t>(
+          reinterpret_cast<uintptr_t>(to) % 4 / sizeof(T));
       const uint32_t before = skipped != 0 ? kGroup - skipped : 0;
       const uint32_t end = (place.height + skipped) / kGroup * kGroup;
-      uint32_t y = i % kMost;
+      uint32_t y = i % most;
       if (y >= before) {  // then those behind
         const uint32_t behind = end > skipped ? end - skipped : 0;
         y = y - before + (behind < before ? before : behind);
       }
       if (y >= place.height) continue;
-      const uint32_t word = row.words[y / kGroup];
-      reinterpret_cast<T*>(row.to)[y] =
+      const uint32_t word = shared.words[x % kGroup][x / kGroup][y / kGroup];
+      reinterpret_cast<T*>(to)[y] =
           static_cast<T>(word >> (y % kGroup * sizeof(T) * 8));
     }
   }
@@ -219,10 +227,18 @@ struct Turn {
                                     Shared* shared) {
     if (block.index >= args.tiles) return;
     const Place place(args, block.index);
-    block.Together([&](uint32_t thread) { Load(args, place, thread, shared); });
+    block.Together([&](uint32_t thread) {
+      if (place.IsWhole()) {
+        Load<true>(args, place, thread, shared);
+      } else {
+        Load<false>(args, place, thread, shared);
+      }
+    });
     block.ForEachThread([&](uint32_t thread) {
       StoreWords(args, place, thread, *shared);
-      StoreRest(args, place, thread, *shared);
+      if (!kAligned || place.height % kGroup != 0) {
+        StoreRest(args, place, thread, *shared);
+      }
     });
   }
 };

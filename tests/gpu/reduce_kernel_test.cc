@@ -48,7 +48,7 @@ class ReduceTest : public ::testing::Test {
         const auto shared = std::make_unique<AdjacentShared<T, Operation>>();
         AdjacentBlock<T, Operation>(args, block, slots_.get(), shared.get());
       } else {
-        typename Folding<T, Operation>::Few shared[kShortRows][kThreads];
+        PerThread<typename Folding<T, Operation>::Few> shared[kShortRows];
         ShortBlock<T, Operation>(args, block, shared);
       }
       return 0;

@@ -51,9 +51,9 @@ inline void RunTiles(const FastApply& fast) {
   if (kernel++ == fast.kernel) {                         \
     RunTiles<Tile<type, side>>(fast.tiles, fast.blocks); \
   }
-#define DEVRT_KERNEL_TURN(name, type, x, y)              \
-  if (kernel++ == fast.kernel) {                         \
-    RunTiles<Turn<type, x, y>>(fast.tiles, fast.blocks); \
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned)              \
+  if (kernel++ == fast.kernel) {                                     \
+    RunTiles<Turn<type, x, y, is_aligned>>(fast.tiles, fast.blocks); \
   }
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN

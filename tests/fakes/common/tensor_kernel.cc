@@ -176,7 +176,7 @@ int LaunchBytes(const Work& work, const Grid& grid, void** arguments) {
 // The operand's rows; operand 0 is the output.
 Range RangeOf(const gpu::ShiftArgs& args, int operand) {
   Range range = {0, static_cast<int64_t>(args.bytes)};
-  uint64_t last = args.units / args.per_row.number;
+  uint64_t last = args.rows;
   for (uint32_t k = 0; k < args.axes; ++k) {
     const bool is_last = k + 1 == args.axes;
     const uint64_t extent = is_last ? last : args.extents[k].number;
@@ -192,7 +192,7 @@ int LaunchShift(const Work& work, const Grid& grid, void** arguments) {
   return engine::LaunchBody(
       work.sim, "shift", [args, blocks](const devrt_kernel_context_v0& c) {
         gpu::ShiftArgs local = args;
-        if (local.units == 0) return;
+        if (local.rows == 0) return;
         if (!Locate(c, RangeOf(args, 0), DEVRT_ACCESS_WRITE, &local.out) ||
             !Locate(c, RangeOf(args, 1), DEVRT_ACCESS_READ, &local.in)) {
           return;
@@ -350,8 +350,8 @@ int LaunchShort(const Work& work, const Grid& grid, void** arguments) {
       work.sim, "short", [args, blocks](const devrt_kernel_context_v0& c) {
         ReduceArgs local = args;
         if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
-        typename gpu::Folding<T, Op>::Few shared[gpu::kShortRows]
-                                                [gpu::kThreads];
+        gpu::PerThread<typename gpu::Folding<T, Op>::Few>
+            shared[gpu::kShortRows];
         for (unsigned i = 0; i < blocks; ++i) {
           gpu::ShortBlock<T, Op>(local, Block{i, blocks}, shared);
         }
@@ -396,8 +396,8 @@ constexpr Kernel kKernels[] = {
 #undef DEVRT_KERNEL_DTYPE
 #define DEVRT_KERNEL_TILE(name, type, side) \
   {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, side>>},
-#define DEVRT_KERNEL_TURN(name, type, x, y) \
-  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y>>},
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned) \
+  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y, is_aligned>>},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
