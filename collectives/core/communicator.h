@@ -37,11 +37,11 @@
 // such order, and other threads' work on the arrays of a call waits until the
 // call has returned.
 //
-// Failure.  A rank that dies, or operations that differ, end the communicator:
-// kFailed, on every rank that notices.  Later submissions return ABORTED with
-// the first error, and outputs of operations that were not complete are
-// undefined.  Other streams go on.  Go on with Shrink, or with Create anew.  An
-// engine without a revoke (NCCL before 2.29) shrinks no communicator that was
+// Failure.  A rank that dies, operations that differ, or the loss of the device
+// end the communicator: kFailed, on every rank that notices.  Later submissions
+// return ABORTED with the first error, and outputs of operations that were not
+// complete are undefined.  Other streams go on.  Go on with Shrink, or with
+// Create anew.  An engine without a revoke (NCCL before 2.29) shrinks no communicator that was
 // aborted: Shrink needs OnFailure::kReport there.
 //
 // What it is not: a fault-tolerant job.  Ranks that leave in good order call

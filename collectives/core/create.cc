@@ -189,9 +189,10 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
                      ": a rank has died, or cannot be reached"));
   }
   DEVRT_RETURN_IF_ERROR(ready);
-  DEVRT_RETURN_IF_ERROR(Complete(*comm, site));
+  // Before the watch looks at it.
   if (options.check_signatures) (*comm)->bootstrap = bootstrap;
   if (options.exchange_records) (*comm)->records_over = bootstrap;
+  DEVRT_RETURN_IF_ERROR(Complete(*comm, site));
   return comm;
 }
 

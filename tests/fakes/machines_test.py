@@ -58,9 +58,16 @@ class Machines(MachineTest):
         return device["collectives"]
 
     def test_engine_for_collectives(self):
+        features = ["abort", "register", "revoke", "shared_device", "shrink", "split",
+                    "stream_ordered"]
         self.assertEqual(
             self.engine(DEVRT_NCCL_LIBRARY=NCCL),
-            {"engine": "nccl", "version": "2.32.3", "path": NCCL})
+            {"engine": "nccl", "version": "2.32.3", "path": NCCL, "features": features})
+        self.assertIn("keeps_order", self.engine(
+            DEVRT_NCCL_LIBRARY=NCCL, NCCL_LAUNCH_ORDER_IMPLICIT="1")["features"])
+        self.assertNotIn("keeps_order", self.engine(
+            DEVRT_NCCL_LIBRARY=NCCL, NCCL_LAUNCH_ORDER_IMPLICIT="1",
+            DEVRT_FAKE_NCCL_VERSION="22505")["features"])
         old = self.engine(DEVRT_NCCL_LIBRARY=NCCL, DEVRT_FAKE_NCCL_VERSION="21605")
         self.assertEqual(old["error"]["code"], "UNAVAILABLE")
         self.assertIn("2.16.5", old["error"]["message"])
