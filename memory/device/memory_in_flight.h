@@ -33,13 +33,12 @@ class MemoryInFlight {
    public:
     explicit Scope(MemoryInFlight* counts) : in_flight_(counts) {
       ++t_under_way_;
-      in_flight_->under_way_.fetch_add(1);
+      in_flight_->counts_.fetch_add(1);
     }
     ~Scope() {
       ++t_own_;
       --t_under_way_;
-      in_flight_->ended_.fetch_add(1);
-      in_flight_->under_way_.fetch_sub(1);
+      in_flight_->counts_.fetch_add((uint64_t{1} << 32) - 1);
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -49,26 +48,30 @@ class MemoryInFlight {
   };
 
   struct Ended {
-    uint64_t ended;
-    uint64_t own;
+    uint32_t ended;
+    uint32_t own;
   };
-  Ended CountEnded() const { return {ended_.load(), t_own_}; }
+  Ended CountEnded() const { return {EndedOf(counts_.load()), t_own_}; }
   // Returns true if a Scope of another thread has ended since `before`.  If
   // none has, waits for the end of a Scope that is under way.
   bool HaveEnded(const Ended& before) const {
     for (;;) {
-      const bool none = under_way_.load() <= t_under_way_;
-      if (ended_.load() - before.ended != t_own_ - before.own) return true;
-      if (none) return false;
+      const uint64_t counts = counts_.load();
+      if (EndedOf(counts) - before.ended != t_own_ - before.own) return true;
+      if (static_cast<uint32_t>(counts) <= t_under_way_) return false;
       sched_yield();
     }
   }
 
  private:
-  std::atomic<uint32_t> under_way_{0};
-  std::atomic<uint64_t> ended_{0};
+  static uint32_t EndedOf(uint64_t counts) {
+    return static_cast<uint32_t>(counts >> 32);
+  }
+
+  // Below, the scopes that are under way, above, those that have ended.
+  std::atomic<uint64_t> counts_{0};
   // Counts of the calling thread, over all objects of this class.
-  static inline thread_local uint64_t t_own_ = 0;  // that have ended
+  static inline thread_local uint32_t t_own_ = 0;  // that have ended
   static inline thread_local uint32_t t_under_way_ = 0;
 };
 

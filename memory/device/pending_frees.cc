@@ -80,7 +80,7 @@ void PendingFrees::Add(PendingFree item) {
   queue.newest = std::max(queue.newest, use.epoch);
   heap.push_back({use.epoch, use.stream, std::move(item)});
   std::push_heap(heap.begin(), heap.end(), kLater);
-  count_.fetch_add(1, std::memory_order_relaxed);
+  AddToCount(1);
 }
 
 absl::InlinedVector<OrderPoint, 4> PendingFrees::NextPoints(size_t most,
@@ -136,7 +136,7 @@ bool PendingFrees::Poll(size_t most, bool once) {
     MutexLock lock(&mutex_);
     taken_ -= taken.size();
     t_taken_ -= taken.size();
-    count_.fetch_sub(taken.size(), std::memory_order_relaxed);
+    AddToCount(-static_cast<ptrdiff_t>(taken.size()));
   }
   return settled;
 }
@@ -199,7 +199,7 @@ std::vector<void*> PendingFrees::TakeAll() {
   queues_.clear();
   order_.clear();
   next_ = 0;
-  count_.fetch_sub(blocks.size(), std::memory_order_relaxed);
+  AddToCount(-static_cast<ptrdiff_t>(blocks.size()));
   return blocks;
 }
 

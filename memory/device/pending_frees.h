@@ -115,8 +115,14 @@ class PendingFrees {
   // between TakeComplete and its next queue or pool.
   std::vector<OrderPoint> Points() DEVRT_EXCLUDES(mutex_);
 
+  void AddToCount(ptrdiff_t change) DEVRT_REQUIRES(mutex_) {
+    count_.store(
+        count_.load(std::memory_order_relaxed) + static_cast<size_t>(change),
+        std::memory_order_relaxed);
+  }
+
   const Settle settle_;
-  std::atomic<size_t> count_{0};
+  std::atomic<size_t> count_{0};  // changes under the lock
   Mutex mutex_;
   // Empty ones stay: the next block of the timeline needs no host memory.
   absl::flat_hash_map<Timeline*, Queue> queues_ DEVRT_GUARDED_BY(mutex_);
