@@ -174,6 +174,25 @@ TEST_F(TimelineTest, WaitForAStreamIsOrder) {
   });
 }
 
+TEST_F(TimelineTest, WaitForAStreamIsOrderAfterItsWaitsToo) {
+  InEverySchedule([] {
+    Flag gate = NewFlag();
+    Stream first = NewStream(), second = NewStream(), third = NewStream();
+    ASSERT_OK(gate.WaitOn(first));
+    const OrderPoint use = Here(first);
+    ASSERT_OK(second.Wait(first));
+    const OrderPoint before = Here(second);
+    ASSERT_OK(third.Wait(second));
+    EXPECT_TRUE(IsAfter(third, use)) << "second had waited for it";
+    EXPECT_TRUE(IsAfter(third, before));
+    EXPECT_FALSE(IsAfter(third, Here(first))) << "work that came later";
+    EXPECT_THAT(third.Query(), IsOkAndHolds(false));
+    ASSERT_OK(gate.Set());
+    ASSERT_OK(third.Synchronize());
+    EXPECT_THAT(first.Query(), IsOkAndHolds(true)) << "it is over by then";
+  });
+}
+
 // C24, C27, C28, C31: a wait has the newest capture at its call.
 TEST_F(TimelineTest, WaitsKeepTheCaptureOfTheirCall) {
   InEverySchedule([] {

@@ -296,8 +296,8 @@ EDITS = [
              "    StorageUse use("),
     Edit(KEPT,
          old="  item.block = new Kept{std::move(release)};\n",
-         new="  item.block = new Kept{std::move(release)};\n"
-             "  if (MUTATED(OwnerGoesAtOnce)) uses = {};\n"),
+         new="  if (MUTATED(OwnerGoesAtOnce)) return release();\n"
+             "  item.block = new Kept{std::move(release)};\n"),
     Edit(END,
          old="!use.late && !chosen.has_value()",
          new="!use.late && (!chosen.has_value() ||\n"
