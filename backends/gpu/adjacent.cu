@@ -8,7 +8,8 @@ using devrt::gpu::Block;
 
 namespace {
 
-__device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
+__device__ devrt::gpu::Slot
+    g_slots[devrt::gpu::kSlots + devrt::gpu::kLeasedSlots];
 
 }  // namespace
 
