@@ -10,8 +10,11 @@
 namespace tensor = devrt::tensor;
 using devrt::gpu::Block;
 
+// Elements of 2 bytes want the registers of fewer blocks than hide the time of
+// loads: six blocks are faster (an add of float16 by 17 % on H200).
 #define DEVRT_KERNEL_DTYPE(name, dtype, type)                             \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)      \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads,      \
+                                               sizeof(type) == 2 ? 6 : 1) \
       devrt_rows_##name(const __grid_constant__ devrt::gpu::RowsArgs a) { \
     devrt::gpu::RowsBlock<type>(a, Block{blockIdx.x, gridDim.x});         \
   }
