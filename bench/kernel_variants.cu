@@ -45,10 +45,8 @@ BYTES(4)
   shift_##units##_##blocks(const __grid_constant__ devrt::gpu::ShiftArgs a) { \
     devrt::gpu::ShiftThread<units>(a, blockIdx.x, threadIdx.x);               \
   }
-SHIFT(1, 8)
-SHIFT(2, 6)
+SHIFT(4, 3)
 SHIFT(4, 4)
-SHIFT(8, 2)
 
 #define TILE(name, type, side)                                           \
   KERNEL(1)                                                              \
@@ -61,19 +59,20 @@ TILE(4, uint32_t, 32)
 TILE(4, uint32_t, 64)
 TILE(8, uint64_t, 32)
 
-#define TURN(name, type, wide, high, blocks)            \
-  KERNEL(blocks)                                        \
-  turn_##name##_##wide##_##high##_##blocks(             \
-      const __grid_constant__ devrt::gpu::TileArgs a) { \
-    using Turn = devrt::gpu::Turn<type, wide, high>;    \
-    __shared__ Turn::Shared shared;                     \
-    Turn::Run(a, BLOCK, &shared);                       \
+#define TURN(name, type, wide, high, is_aligned, blocks)         \
+  KERNEL(blocks)                                                 \
+  turn_##name##_##wide##_##high##_##is_aligned##_##blocks(       \
+      const __grid_constant__ devrt::gpu::TileArgs a) {          \
+    using Turn = devrt::gpu::Turn<type, wide, high, is_aligned>; \
+    __shared__ Turn::Shared shared;                              \
+    Turn::Run(a, BLOCK, &shared);                                \
   }
-#define TURNS(name, type)     \
-  TURN(name, type, 32, 32, 4) \
-  TURN(name, type, 32, 32, 6) \
-  TURN(name, type, 32, 64, 3) \
-  TURN(name, type, 64, 32, 3)
+#define TURNS(name, type)            \
+  TURN(name, type, 32, 32, true, 4)  \
+  TURN(name, type, 32, 32, true, 6)  \
+  TURN(name, type, 32, 64, true, 4)  \
+  TURN(name, type, 32, 32, false, 4) \
+  TURN(name, type, 32, 64, false, 3)
 TURNS(1, uint8_t)
 TURNS(2, uint16_t)
 
@@ -100,10 +99,9 @@ extern "C" __global__ void claim(uint32_t ticket) {
 #define REDUCTIONS(name, type) \
   COLUMNS(name, type, 4)       \
   COLUMNS(name, type, 8)       \
-  ADJACENT(name, type, 2, 8)   \
   ADJACENT(name, type, 4, 4)   \
-  ADJACENT(name, type, 4, 6)   \
-  ADJACENT(name, type, 8, 4)
+  ADJACENT(name, type, 4, 5)   \
+  ADJACENT(name, type, 8, 3)
 REDUCTIONS(float32, float)
 REDUCTIONS(float16, tensor::Float16)
 REDUCTIONS(int32, int32_t)

@@ -8,12 +8,13 @@ using devrt::gpu::Block;
 
 namespace {
 
-__device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
+__device__ devrt::gpu::Slot
+    g_slots[devrt::gpu::kSlots + devrt::gpu::kLeasedSlots];
 
 }  // namespace
 
-// The bounds leave room for four blocks on a multiprocessor, which hide the time
-// of loads.  More would leave too few registers.
+// The bounds leave room for four blocks on a multiprocessor, which hide the
+// time of loads.  More would leave too few registers.
 #define ADJACENT(operation, name, type, Op)                              \
   extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)  \
       devrt_adjacent_##operation##_##name(                               \

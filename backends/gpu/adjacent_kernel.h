@@ -245,7 +245,7 @@ DEVRT_HOST_DEVICE inline void FreeSlot(const ReduceArgs& args, Slot* slot) {
     slot->done = 0;
     Fence();
   }
-  (void)AtomicExchange(&slot->owner, 0);
+  if (args.lease == 0) (void)AtomicExchange(&slot->owner, 0);
 }
 
 // devrt_adjacent_<operation>_<dtype>
@@ -259,9 +259,11 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
   const uint32_t lanes = args.lanes;
   const uint32_t mine = block.index % args.parts;
   const uint32_t first = block.index / args.parts * (kThreads / lanes);
-  Slot* const slot = &slots[args.ticket % kSlots];
+  Slot* const slot = args.lease != 0 ? &slots[kSlots + args.lease - 1]
+                                     : &slots[args.ticket % kSlots];
   const bool has_slot =
-      args.parts > 1 && LoadFresh(&slot->owner) == args.ticket;
+      args.parts > 1 &&
+      (args.lease != 0 || LoadFresh(&slot->owner) == args.ticket);
   // The second are for a block that takes all parts of a result.
   PerThread<Many> values, sums;
   const auto store = [&](uint32_t thread) {

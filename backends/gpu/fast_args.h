@@ -132,8 +132,8 @@ struct ShiftArgs {
   void* out;
 };
 
-// The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose input
-// is adjacent on one axis, x, and whose output is adjacent on another, y.
+// The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose
+// input is adjacent on one axis, x, and whose output is adjacent on another, y.
 struct TileArgs {
   static constexpr uint32_t kMostBatchAxes = 4;
   uint32_t extent_x, extent_y;

@@ -19,6 +19,7 @@
 #include "backends/gpu/legacy_edges.h"
 #include "backends/gpu/queue_window.h"
 #include "backends/gpu/records.h"
+#include "backends/gpu/slot_leases.h"
 #include "backends/gpu/tensor_args.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 
@@ -71,6 +72,7 @@ struct Device {
   EndingStreams<Api> ending;
   LegacyEdges<Api> edges;
   LoadedKernels<Api> kernels;
+  SlotLeases leases;
 };
 
 template <class Api>
@@ -99,6 +101,7 @@ struct Stream {
   Fence<Api> fence;
   QueueWindow<Api> window;
   BareWork<Api> bare;
+  SlotLease lease;
 };
 
 template <class Api>

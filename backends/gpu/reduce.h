@@ -46,6 +46,7 @@ class Reductions {
   };
 
   static Chosen Choose(const Tensors& tensors, const ReduceArgs& args);
+  uint32_t LeaseOf(Stream* stream);
   devrt_status ReduceSupports(uint32_t op, uint32_t in_dtype,
                               uint32_t out_dtype, uint32_t* yes);
   devrt_status Reduce(devrt_stream stream, uint32_t op,
@@ -89,7 +90,10 @@ devrt_status Reductions<Api>::Reduce(devrt_stream handle, uint32_t op,
   ReduceArgs args;
   const unsigned blocks = PackReduce(op, to, from, axes, &args);
   const Chosen chosen = Choose(stream->device->kernels.tensors, args);
-  if (args.parts > 1) {
+  if (args.parts > 1 && args.kind == ReduceKind::kAdjacent) {
+    args.lease = LeaseOf(stream);
+  }
+  if (args.parts > 1 && args.lease == 0) {
     while (args.ticket == 0) args.ticket = ++last_ticket_;
     void* arguments[] = {&args.ticket};
     if (devrt_status failed =
@@ -99,6 +103,22 @@ devrt_status Reductions<Api>::Reduce(devrt_stream handle, uint32_t op,
   }
   void* arguments[] = {&args};
   return kernels_.Launch(stream, chosen.run, blocks, kThreads, arguments);
+}
+
+// Only the work of a stream that devrt made is in order for as long as the
+// object lives, and a captured launch runs on other streams later.
+template <class Api>
+uint32_t Reductions<Api>::LeaseOf(Stream* stream) {
+  if constexpr (Api::kHasCaptures) {
+    const Api& api = driver_.api();
+    bool is_capturing = true;
+    if (stream->kind == DEVRT_STREAM_CREATE && api.CanTellCaptures() &&
+        api.IsCapturing(stream->native, &is_capturing) == Api::kSuccess &&
+        !is_capturing) {
+      return stream->lease.Get(&stream->device->leases);
+    }
+  }
+  return 0;
 }
 
 template <class Api>

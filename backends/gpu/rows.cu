@@ -10,8 +10,12 @@
 namespace tensor = devrt::tensor;
 using devrt::gpu::Block;
 
+// Without a bound the kernels of 2-byte elements take so many registers that
+// too few blocks fit a multiprocessor.  With six an add of float16 is 17 %
+// faster on H200.
 #define DEVRT_KERNEL_DTYPE(name, dtype, type)                             \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)      \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads,      \
+                                               sizeof(type) == 2 ? 6 : 1) \
       devrt_rows_##name(const __grid_constant__ devrt::gpu::RowsArgs a) { \
     devrt::gpu::RowsBlock<type>(a, Block{blockIdx.x, gridDim.x});         \
   }

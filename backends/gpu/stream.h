@@ -15,6 +15,7 @@
 #include "backends/gpu/default_streams.h"
 #include "backends/gpu/device.h"
 #include "backends/gpu/objects.h"
+#include "backends/gpu/relaxed_thread.h"
 #include "backends/gpu/submit.h"
 
 namespace devrt::gpu {
@@ -213,6 +214,13 @@ devrt_status Streams<Api>::stream_destroy(devrt_stream handle) {
     device->ending.DestroyEnded(api_);
     return driver_.ToStatusOfEnd(device->ending.Add(api_, std::move(gone)),
                                  "stream destruction", device);
+  }
+  if (is_alive && gone->lease.IsTaken()) {
+    // A slot must not reach another stream while work may use it.
+    const RelaxedThread<Api> relaxed(api_);
+    if (api_.QueryStream(gone->native) == Api::kSuccess) {
+      gone->lease.End(&gone->device->leases);
+    }
   }
   if (is_alive) DestroyEventsOf(api_, stream);
   if (gone->kind == DEVRT_STREAM_ADOPT) {

@@ -136,7 +136,10 @@ struct ReduceArgs {
   uint32_t lanes_adjacent;  // neighbouring threads share a result
   uint64_t part_elements;   // of one result, for one block
   uint32_t parts;
-  uint32_t ticket;  // if parts > 1: of the claim kernel before; not 0
+  // If parts > 1: the number of the slot that is the stream's own, from 1 on,
+  // or 0 and the ticket of the claim kernel before, which is not 0.
+  uint32_t lease;
+  uint32_t ticket;
   // For a columns kernel, which reduces one axis: the adjacent results of a
   // thread (1 or ColumnsPack), and the groups of results on the innermost axis
   // and in total.
@@ -164,6 +167,8 @@ struct Slot {
   uint8_t partials[kMost * kBytes];
 };
 inline constexpr uint32_t kSlots = 32;
+// An adjacent kernel has these slots more, each of which is one stream's.
+inline constexpr uint32_t kLeasedSlots = 32;
 
 }  // namespace devrt::gpu
 

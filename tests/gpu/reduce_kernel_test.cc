@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/pack.h"
+#include "backends/gpu/slot_leases.h"
 #include "tests/gpu/tensors.h"
 
 namespace devrt::gpu {
@@ -138,7 +140,7 @@ class ReduceTest : public ::testing::Test {
   }
 
   std::mt19937 random_{20261122};
-  std::unique_ptr<Slot[]> slots_{new Slot[kSlots]()};
+  std::unique_ptr<Slot[]> slots_{new Slot[kSlots + kLeasedSlots]()};
   std::map<std::pair<ReduceKind, bool>, int> seen_;  // and whether in parts
 };
 
@@ -225,6 +227,46 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
   EXPECT_EQ(out, want);
   EXPECT_EQ(other_out, other_want);
   EXPECT_EQ(TheSlot().owner, 0u);
+}
+
+// A stream's own slot needs no claim, gives the same bits as a claimed one, and
+// is ready for the next call.
+TEST_F(ReduceTest, ALeasedSlotNeedsNoClaim) {
+  const std::vector<float> in = Random(3 * 70'000);
+  std::vector<float> want, out;
+  ReduceArgs args;
+  unsigned blocks = Pack(DEVRT_REDUCE_SUM, in, {3, 70'000}, 2, &want, &args);
+  ASSERT_EQ(args.kind, ReduceKind::kAdjacent);
+  ASSERT_GT(args.parts, 1u);
+  ClaimSlot(slots_.get(), kTicket);
+  Launch<float>(args, blocks);
+  for (const bool order : {false, true}) {
+    blocks = Pack(DEVRT_REDUCE_SUM, in, {3, 70'000}, 2, &out, &args);
+    args.lease = kLeasedSlots;
+    Launch<float>(args, blocks, order);
+    EXPECT_EQ(out, want);
+  }
+  EXPECT_EQ(TheSlot().owner, 0u);
+}
+
+TEST(SlotLeasesTest, EachStreamHasASlotOfItsOwnWhileThereAreSome) {
+  SlotLeases leases;
+  std::set<uint32_t> seen;
+  SlotLease streams[kLeasedSlots + 1];
+  for (uint32_t i = 0; i < kLeasedSlots; ++i) {
+    const uint32_t number = streams[i].Get(&leases);
+    EXPECT_TRUE(number >= 1 && number <= kLeasedSlots) << number;
+    EXPECT_EQ(streams[i].Get(&leases), number);
+    EXPECT_TRUE(seen.insert(number).second) << number;
+  }
+  SlotLease& last = streams[kLeasedSlots];
+  EXPECT_EQ(last.Get(&leases), 0u);
+  EXPECT_FALSE(last.IsTaken());
+  last.End(&leases);
+  const uint32_t number = streams[5].Get(&leases);
+  streams[5].End(&leases);
+  SlotLease next;
+  EXPECT_EQ(next.Get(&leases), number);
 }
 
 // The columns kernel loads several elements at once where every row begins at a

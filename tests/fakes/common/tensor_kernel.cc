@@ -259,7 +259,8 @@ gpu::Slot* SlotsOf(const void* modules, Reduction which) {
                                           std::unique_ptr<gpu::Slot[]>>();
   const std::lock_guard<std::mutex> lock(*mutex);
   std::unique_ptr<gpu::Slot[]>& mine = (*slots)[{modules, which}];
-  if (mine == nullptr) mine.reset(new gpu::Slot[gpu::kSlots]());
+  if (mine == nullptr)
+    mine.reset(new gpu::Slot[gpu::kSlots + gpu::kLeasedSlots]());
   return mine.get();
 }
 
