@@ -153,11 +153,11 @@ def test_tokens_of_other_machines(run_pytest, mark):
 
 
 def test_a_token_of_a_mended_test_is_told(run_pytest):
-    source = RACE.format(mark="runs=90")
+    # It fails in schedules that are not the default.
+    source = RACE.format(mark="runs=90").replace("assert y", "assert not y")
     options = replay_options(run_pytest(source))
-    mended = source.replace("        assert y.query()\n", "        y.synchronize()\n")
-    mended = mended.replace("        spin(1, b)\n", "")
-    assert mended.count("spin(1") == 1
+    begin, end = source.index("        a, b ="), source.index("    sim.explore")
+    mended = source[:begin] + "        pass\n" + source[end:]
     again = run_pytest(mended, *options, "-k", "race")
     again.assert_outcomes(failed=1)
     again.stdout.fnmatch_lines(["*ReplayError*the replay token is of another program*"])
