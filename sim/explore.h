@@ -26,8 +26,8 @@
 //
 // Threads: one exploration at a time, and no other thread uses the simulator
 // meanwhile but those that the body starts.  A time limit takes the signal
-// SIGALRM, as that of a fault sweep does (devrt/sim/faults.h).  SIGABRT is taken
-// meanwhile, and handed on to the handler from before.
+// SIGALRM, as that of a fault sweep does (devrt/sim/faults.h).  SIGABRT is
+// taken meanwhile, and handed on to the handler from before.
 
 #ifndef DEVRT_SIM_EXPLORE_H_
 #define DEVRT_SIM_EXPLORE_H_

@@ -72,8 +72,8 @@ class MemoryMap {
 
   // The allocator gives [begin, begin + size) back: it has no parts any more.
   void EraseParts(uint64_t begin, uint64_t size);
-  // The part of just these bytes, live or taken back; nullptr: there is none.  An
-  // allocator hands most parts out as they came back.
+  // The part of just these bytes, live or taken back; nullptr: there is none.
+  // An allocator hands most parts out as they came back.
   Block* PartAt(uint64_t begin, uint64_t size) {
     Block* const found = At(begin);
     return found->is_part && found->begin == begin && found->size() == size

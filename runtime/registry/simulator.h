@@ -205,8 +205,8 @@ class DEVRT_EXPORT Simulator {
   //                        of the layer `faults`
   absl::Status Replay(std::string_view token) const;
   // Call it where the token was asked for, at the end of the replayed run.
-  //   FAILED_PRECONDITION  the token is of another program: one of its decisions
-  //                        was not there, or some were left over
+  //   FAILED_PRECONDITION  the token is of another program: one of its
+  //                        decisions was not there, or some were left over
   absl::Status CheckReplay() const;
 
   // A name of an operation that stays over schedules, as in the keys `hold` and

@@ -308,6 +308,39 @@ TEST_F(ThreadOrder, OneSeedIsOneRunBesideBusyProcesses) {
   }
 }
 
+// The next thread of the system gets a number behind `last`, unless another
+// process takes that.  Returns false if the system does not permit that.
+bool SetLastNumber(int last) {
+  FILE* const file = std::fopen("/proc/sys/kernel/ns_last_pid", "we");
+  if (file == nullptr) return false;
+  const bool written = std::fprintf(file, "%d", last) > 0;
+  return std::fclose(file) == 0 && written;
+}
+
+// The numbers of threads rise, begin anew with small ones, and come to that of
+// the process again.
+TEST_F(ThreadOrder, DoesNotDependOnTheNumbersOfTheThreads) {
+  int greatest = 0;
+  FILE* const file = std::fopen("/proc/sys/kernel/pid_max", "re");
+  if (file != nullptr) {
+    EXPECT_EQ(std::fscanf(file, "%d", &greatest), 1);
+    std::fclose(file);
+  }
+  if (greatest == 0 || !SetLastNumber(getpid() + 100)) {
+    GTEST_SKIP() << "the system keeps the numbers of threads to itself";
+  }
+  const Program program = {"streams", &Programs::Streams};
+  const std::string config = "strategy=random,seed=3";
+  const Run usual = Seeded(program, config);
+  for (const int cut : {getpid(), greatest}) {
+    for (int before = 2; before <= 4; ++before) {
+      ASSERT_TRUE(SetLastNumber(cut - before));
+      EXPECT_TRUE(Seeded(program, config) == usual)
+          << "with the number " << cut << " after " << before << " threads";
+    }
+  }
+}
+
 TEST_F(ThreadOrder, ATokenRepeats) {
   for (const Program& program : Programs()) {
     SCOPED_TRACE(program.name);

@@ -152,6 +152,17 @@ def test_tokens_of_other_machines(run_pytest, mark):
     without.stdout.fnmatch_lines(["*--sim-replay wants the token of this test*"])
 
 
+def test_a_token_of_a_mended_test_is_told(run_pytest):
+    # It fails in schedules that are not the default.
+    source = RACE.format(mark="runs=90").replace("assert y", "assert not y")
+    options = replay_options(run_pytest(source))
+    begin, end = source.index("        a, b ="), source.index("    sim.explore")
+    mended = source[:begin] + "        pass\n" + source[end:]
+    again = run_pytest(mended, *options, "-k", "race")
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["*ReplayError*the replay token is of another program*"])
+
+
 def test_replay_error_is_an_error_of_devrt():
     assert issubclass(_machine.ReplayError, devrt.Error)
     assert _machine.ReplayError("x").code == "FAILED_PRECONDITION"

@@ -205,7 +205,7 @@ std::string DigestOfRuns(bool replays) {
   for (const std::vector<ThreadMistake>* const programs :
        {&LockMistakes(), &OrderMistakes()}) {
     for (const ThreadMistake& program : *programs) {
-      if (program.has_locks_of_std) continue;  // the system has a part in these
+      if (program.has_locks_of_std) continue;  // caught by a signal
       digest.Explore(1, kThreadSeeds, [&program] { return program.run(true); });
     }
   }

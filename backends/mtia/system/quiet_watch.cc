@@ -267,7 +267,6 @@ bool QuietWatch::LookAtAll() {
   running_.clear();
   sleeping_.clear();
   for (Task& task : tasks_) {
-    const bool rested = task.rests;
     uint64_t turns = 0;
     const Standing standing = StandingOf(&task, &turns);
     if (task.why_left_out != nullptr) continue;
@@ -277,9 +276,11 @@ bool QuietWatch::LookAtAll() {
     const bool rests = standing == Standing::kRests || task.is_in_lock;
     const bool stays = rests && task.rests && task.turns == turns;
     task.idle = stays && task.is_in_lock ? task.idle + 1 : 0;
-    // One that has ended may have run, and woken a thread that was looked at
-    // before it.
-    if (standing == Standing::kGone ? rested : !stays) is_unchanged = false;
+    // One that has ended since the last look has run, and may have woken a
+    // thread that was looked at before it: one that joins it.
+    const bool is_gone = standing == Standing::kGone;
+    if (is_gone ? !task.is_gone : !stays) is_unchanged = false;
+    task.is_gone = is_gone;
     task.rests = rests;
     task.turns = turns;
   }

@@ -69,8 +69,9 @@ class QuietWatch {
   struct Task {
     int32_t tid = 0;
     int files[3] = {-1, -1, -1};
-    uint64_t turns = 0;  // how often it has run, at the last look
-    bool rests = false;  // at the last look
+    uint64_t turns = 0;    // how often it has run, at the last look
+    bool rests = false;    // at the last look
+    bool is_gone = false;  // has ended, by the last look
     bool is_in_lock = false;
     std::chrono::nanoseconds slept{};  // since Begin
     uint32_t idle = 0;  // how many looks have found it in one lock, unmoved

@@ -54,6 +54,20 @@ std::string Read(int32_t tid, const char* name) {
   return text;
 }
 
+// When the thread was started, in ticks since the system was.
+std::optional<int64_t> StartOf(int32_t tid) {
+  constexpr int kFieldsBetween = 19;  // the state is field 3, the start is 22
+  const std::string text = Read(tid, "stat");
+  size_t at = text.rfind(')');
+  if (at == std::string::npos) return std::nullopt;
+  at += 2;
+  for (int i = 0; i < kFieldsBetween; ++i) {
+    at = text.find(' ', at);
+    if (at++ == std::string::npos) return std::nullopt;
+  }
+  return std::strtoll(text.c_str() + at, nullptr, 10);
+}
+
 // True if `address` lies in memory that other processes may map.
 bool IsShared(uint64_t address) {
   FILE* const maps = std::fopen("/proc/self/maps", "re");
@@ -141,6 +155,20 @@ bool ThreadWatch::IsSanitizers(int32_t tid) {
 #else
 bool ThreadWatch::IsSanitizers(int32_t) { return false; }
 #endif
+
+// The system gives out rising numbers, and begins anew with small ones behind
+// the greatest.  Numbers that are close say who is older.  For others the time
+// of the start does, if both did not start at once: then the numbers began anew
+// in between.
+bool ThreadWatch::IsOlder(int32_t a, int32_t b) {
+  // So many threads and processes are not made in a tick of that time.
+  constexpr int32_t kClose = 4096;
+  if (std::abs(a - b) < kClose) return a < b;
+  const std::optional<int64_t> start_a = StartOf(a);
+  const std::optional<int64_t> start_b = StartOf(b);
+  if (!start_a.has_value() || !start_b.has_value()) return a < b;
+  return std::abs(*start_a - *start_b) > 1 ? *start_a < *start_b : a > b;
+}
 
 std::optional<size_t> ThreadWatch::CountOthers(std::vector<int32_t> known) {
   std::vector<int32_t> others;

@@ -49,6 +49,8 @@ class ThreadWatch {
   // The number of threads of the process besides `known`; nothing if there is
   // no /proc.
   static std::optional<size_t> CountOthers(std::vector<int32_t> known);
+  // True if the system has made thread `a` of the process before thread `b`.
+  static bool IsOlder(int32_t a, int32_t b);
   // True for a thread that a sanitizer has started.
   static bool IsSanitizers(int32_t tid);
 

@@ -259,6 +259,9 @@ bool Baton::Arbitrate(HostThread* me) {
   if ((word & 1) != 0 || (word != 0 && holder == nullptr)) return false;
   if (!__libc_single_threaded && !IsQuiet(nullptr)) return false;
   threads_->NumberArrived();
+  // A holder that has entered the machine meanwhile waits for the lock of the
+  // list, which the caller has, and not in a lock of the program.
+  if (word_.load(std::memory_order_acquire) != word) return false;
   if (holder != nullptr && Calls(holder)) return false;
   if (!word_.compare_exchange_strong(word, Word(me, true),
                                      std::memory_order_acquire,

@@ -58,15 +58,9 @@ void ThreadList::Number(HostThread* me) {
 
 void ThreadList::NumberArrived() {
   if (arrived_.empty()) return;
-  // The system gives out rising numbers, and begins again below that of the
-  // process when it has reached the greatest.
-  const auto first = static_cast<uint32_t>(getpid());
-  const auto age = [first](const HostThread* thread) {
-    return static_cast<uint32_t>(thread->tid) - first;
-  };
   std::sort(arrived_.begin(), arrived_.end(),
-            [&age](const HostThread* a, const HostThread* b) {
-              return age(a) < age(b);
+            [](const HostThread* a, const HostThread* b) {
+              return ThreadWatch::IsOlder(a->tid, b->tid);
             });
   auto kept = arrived_.begin();
   for (HostThread* const thread : arrived_) {
