@@ -2,8 +2,8 @@
 //
 // devrt bench memory: times and sizes of the allocators on a device of this
 // machine, beside the bars that they have to meet.
-// devrt bench calls: times of calls of the Python package, beside those of other
-// libraries.
+// devrt bench calls: times of calls of the Python package, beside those of
+// other libraries.
 
 #include <cstdlib>
 #include <initializer_list>
