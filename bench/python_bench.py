@@ -6,13 +6,14 @@
 
 Prints ns per call, the median of several rounds.  The other libraries are measured
 in the same run if they can be imported and have a GPU.  The bars are for a machine
-with H200; `over` marks a row above its bar.  On mtia there are no bars.  The exit
-code is 0 if every row works: slowness is no error.
+with H200; `over` marks a row above its bar.  On mtia only the import has one, since it
+opens no device.  The exit code is 0 if every row works: slowness is no error.
 """
 
 import argparse
 import json
 import statistics
+import subprocess
 import sys
 import timeit
 
@@ -44,7 +45,10 @@ BARS = {
     "array view x[1]": None,
     "array x.shape": None,
     "array x + y": None,
+    "import devrt": 15_000_000,
 }
+# Rows whose time is no backend's.
+OF_NO_BACKEND = {"import devrt"}
 
 
 EXCHANGE_API = "__dlpack_c_exchange_api__"
@@ -112,6 +116,22 @@ class Row:
 
     def ns(self):
         return statistics.median(self.samples) * 1e9
+
+
+class ImportRow:
+    """The import of a module in fresh interpreters, without their start."""
+
+    def __init__(self, module):
+        self.program = ("import time; t = time.perf_counter(); "
+                        f"import {module}; print(time.perf_counter() - t)")
+        self.samples = []
+
+    def sample(self):
+        self.samples.append(float(subprocess.run(
+            [sys.executable, "-c", self.program], stdout=subprocess.PIPE,
+            check=True).stdout))
+
+    ns = Row.ns
 
 
 def event_record(make, stream):
@@ -282,6 +302,7 @@ def of_devrt(backend):
         "Event() and record": event_record(devrt.Event, a),
         "stream waits for stream": call_loop(b.wait, a),
         "empty with": with_loop(Empty()),
+        "import devrt": ImportRow("devrt"),
     }
     if last is not first:
         loops["with device, switch"] = with_loop(last)
@@ -370,7 +391,8 @@ def measure(libraries, rounds):
     """ns by library and row.  Each round goes through all of them: a machine
     that is slow for some seconds is so for a few samples of every row."""
     columns = {
-        name: {row: Row(*loop, rest) for row, loop in loops.items()}
+        name: {row: loop if isinstance(loop, ImportRow) else Row(*loop, rest)
+               for row, loop in loops.items()}
         for name, loops, rest in libraries
     }
     for _ in range(rounds):
@@ -434,7 +456,7 @@ def print_table(columns, backend):
     print("|---|" + "---|" * (len(columns) + 2))
     own = columns[f"devrt/{backend}"]
     for row, bar in BARS.items():
-        bar = bar if backend != "mtia" else None
+        bar = bar if backend != "mtia" or row in OF_NO_BACKEND else None
         cells = [f"{f[row]:.0f}" if row in f else "-" for f in columns.values()]
         over = bar is not None and row in own and own[row] > bar
         print(f"| {row} | " + " | ".join(cells)

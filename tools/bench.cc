@@ -2,8 +2,8 @@
 //
 // devrt bench memory: times and sizes of the allocators on a device of this
 // machine, beside the bars that they have to meet.
-// devrt bench calls: times of calls of the Python package, beside those of other
-// libraries.
+// devrt bench calls: times of calls of the Python package, beside those of
+// other libraries.
 
 #include <cstdlib>
 #include <initializer_list>
@@ -61,6 +61,12 @@ int RunCalls(const Arguments& arguments) {
   options.python = arguments.Get("--python", "python3");
   options.backend = arguments.Get("--backend", "mtia");
   options.picture = arguments.Get("--picture", "");
+  if (!options.picture.empty() && options.backend == "mtia") {
+    return UsageError(kBenchCommand,
+                      "--picture shows calls beside those of other libraries, "
+                      "which are not measured on mtia: name a GPU's backend "
+                      "with --backend");
+  }
   options.json = arguments.Has(kJsonFlag.name);
   if (arguments.Has("--quick")) options.rounds = 2;
   const absl::StatusOr<int> code = MeasureCalls(options);
@@ -106,7 +112,8 @@ constexpr Flag kFlags[] = {
     {"--python", "PROGRAM",
      "Of calls: the Python that has the package devrt (default: python3)."},
     {"--picture", "FILE",
-     "Of calls: draw devrt beside the best of the other libraries, as SVG."},
+     "Of calls on a GPU: draw devrt beside the best of the other libraries, as "
+     "SVG."},
     kJsonFlag,
     kHelpFlag,
 };
@@ -118,22 +125,17 @@ const Command kBenchCommand = {
     "memory|calls",
     "What allocators and calls take, beside bars and other libraries.",
     "memory measures a cached allocation and its free, alone, among mixed "
-    "sizes "
-    "and beside a million live blocks, pinned memory, 16 threads, the driver's "
-    "own ways, blocks that pass between streams, and how much memory three "
-    "traces of programs reserve. Times are medians, of the processor's clock "
-    "but "
-    "for threads and held streams. The bars are those of bench/README.md, for "
-    "a "
-    "machine with nothing else to do; one that is missed is no failure. The "
-    "simulator has 4 GiB per device here and runs in threaded mode, unless "
-    "DEVRT_MTIA is set. What the device has no room for is left out, with the "
-    "reason.\n\n"
+    "sizes and beside a million live blocks, pinned memory, 16 threads, the "
+    "driver's own ways, blocks that pass between streams, and how much memory "
+    "three traces of programs reserve. Times are medians, of the processor's "
+    "clock but for threads and held streams. The bars are those of "
+    "bench/README.md, for a machine with nothing else to do; one that is "
+    "missed is no failure. The simulator has 4 GiB per device here and runs in "
+    "threaded mode, unless DEVRT_MTIA is set. What the device has no room for "
+    "is left out, with the reason.\n\n"
     "calls measures calls of the Python package. On a GPU those of PyTorch, "
-    "CuPy "
-    "and Numba stand beside them, where that Python has these libraries. Rows "
-    "of "
-    "all libraries take turns.\n\n"
+    "CuPy and Numba stand beside them, where that Python has these libraries. "
+    "Rows of all libraries take turns.\n\n"
     "Examples:\n  devrt bench memory --backend=cuda\n"
     "  devrt bench calls --backend=cuda --picture=calls.svg",
     kFlags,

@@ -24,7 +24,10 @@ A failed exchange with another library raises BufferError, or its subclass
 CopyRequiredError.
 """
 
+import os as _os
+
 from . import _backends, _contexts
+from ._annotations import t as _t
 from ._arrays import *
 from ._backends import backends, is_available, load_backend, load_report
 from ._contexts import device, stream, synchronize
@@ -65,10 +68,7 @@ from ._memory import *
 
 TYPE_CHECKING = False  # type checkers take it for typing's
 if TYPE_CHECKING:
-    from typing import Any as _Any
-    from typing import List as _List
-
-    from . import accelerator, cuda, hip, interop, mtia
+    from . import accelerator, collectives, cuda, hip, interop, mtia, simulator, testing
     from ._facade import get_device_module
     from ._host_future import HostFuture
     from ._types import DeviceType, ExternalStream
@@ -221,10 +221,13 @@ __all__ = [
 # those of typing, enum and threading, take longer than all others.
 _LATER = {
     "accelerator": "accelerator",
+    "collectives": "collectives",
     "cuda": "cuda",
     "hip": "hip",
     "interop": "interop",
     "mtia": "mtia",
+    "simulator": "simulator",
+    "testing": "testing",
     "get_device_module": "_facade",
     "HostFuture": "_host_future",
     "DeviceType": "_types",
@@ -240,7 +243,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> "_Any":
+def __getattr__(name: str) -> "_t.Any":
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'devrt' has no attribute {name!r}")
@@ -252,9 +255,16 @@ def __getattr__(name: str) -> "_Any":
     return value
 
 
-def __dir__() -> "_List[str]":
+def __dir__() -> "_t.List[str]":
     return sorted({*globals(), *_LATER})
 
 
 _backends.install()
 _contexts.install()
+# Ahead of the program's threads and locks, so not in _validate, which is imported late.
+if _os.environ.get(
+    "DEVRT_RACE_HOST_ORDER"
+) == "exact" and "validate" in _os.environ.get("DEVRT_LAYERS", ""):
+    from . import _host_order
+
+    _host_order.install()

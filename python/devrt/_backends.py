@@ -17,25 +17,22 @@ import os
 import sys
 
 from . import _core
-
-TYPE_CHECKING = False  # typing's, whose import takes long
-if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Tuple, Union
+from ._annotations import t
 
 _GROUP = "devrt.backends"
 
 
 # (sys.path, entry points by name).  Reading them takes milliseconds.
-_found: Tuple[Tuple[str, ...], Dict[str, Any]] = ((), {})
+_found: t.Tuple[t.Tuple[str, ...], t.Dict[str, t.Any]] = ((), {})
 # By name: (result, reason) of each entry point that was used.
-_outcomes: Dict[str, Tuple[str, str]] = {}
+_outcomes: t.Dict[str, t.Tuple[str, str]] = {}
 # By name: (entry point, error) of those that failed.  Each is tried once.
-_failures: Dict[str, Tuple[Any, _core.Error]] = {}
+_failures: t.Dict[str, t.Tuple[t.Any, _core.Error]] = {}
 # DEVRT_BACKENDS as the library read it, once.
-_selection: Optional[str] = None
+_selection: t.Optional[str] = None
 
 
-def _entry_points() -> Dict[str, Any]:
+def _entry_points() -> t.Dict[str, t.Any]:
     global _found
     path = tuple(map(str, sys.path))
     if _found[0] != path:
@@ -43,21 +40,21 @@ def _entry_points() -> Dict[str, Any]:
     return _found[1]
 
 
-def _read_entry_points() -> Dict[str, Any]:
+def _read_entry_points() -> t.Dict[str, t.Any]:
     from importlib import metadata
 
-    points: Any = metadata.entry_points()
+    points: t.Any = metadata.entry_points()
     if hasattr(points, "select"):
         found = points.select(group=_GROUP)
     else: # Python 3.9
         found = points.get(_GROUP, ())
-    named: Dict[str, Any] = {}
+    named: t.Dict[str, t.Any] = {}
     for point in found:
         named.setdefault(point.name, point)
     return named
 
 
-def _path_of(point: Any) -> str:
+def _path_of(point: t.Any) -> str:
     try:
         target = point.load()
         target = target() if callable(target) else target
@@ -75,7 +72,7 @@ def _path_of(point: Any) -> str:
 
 
 def _error(
-    point: Any, why: str, kind: Any = _core.Error, code: Optional[str] = None
+    point: t.Any, why: str, kind: t.Any = _core.Error, code: t.Optional[str] = None
 ) -> _core.Error:
     error: _core.Error = kind(
         f"backend '{point.name}', of entry point '{point.value}' in group "
@@ -94,7 +91,7 @@ def _again(error: _core.Error) -> _core.Error:
     return made
 
 
-def _load(point: Any) -> None:
+def _load(point: t.Any) -> None:
     path = _path_of(point)
     there = _core._plugin_backend(path)
     if there and there != point.name:
@@ -149,7 +146,7 @@ def _find(name: str) -> bool:
     return True
 
 
-def load_backend(path: Union[str, "os.PathLike[str]"]) -> str:
+def load_backend(path: t.Union[str, "os.PathLike[str]"]) -> str:
     """Loads a plugin from an absolute path and returns the name of its backend.
 
     Raises InvalidArgumentError for a relative path and for a file that is not a plugin,
@@ -161,7 +158,7 @@ def load_backend(path: Union[str, "os.PathLike[str]"]) -> str:
     return _core._load_backend(text)
 
 
-def backends() -> List[str]:
+def backends() -> t.List[str]:
     """Returns the names of the backends that were found, highest priority first.
 
     Opens none of them, so a backend without a device is in the list: is_available(name)
@@ -172,7 +169,7 @@ def backends() -> List[str]:
     return names + sorted(offered - set(names))
 
 
-def is_available(backend: Optional[str] = None) -> bool:
+def is_available(backend: t.Optional[str] = None) -> bool:
     """Returns True if the backend has a device, or with None if any backend has.
 
     Opens the backend.  Returns False for one that is not found or cannot be opened:
@@ -188,7 +185,7 @@ def is_available(backend: Optional[str] = None) -> bool:
         return False
 
 
-def load_report() -> List[Dict[str, str]]:
+def load_report() -> t.List[t.Dict[str, str]]:
     """Returns everything that was tried to find backends, in order.
 
     Each is a dict with source, path, backend, version, result and reason.  result:

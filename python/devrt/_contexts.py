@@ -4,22 +4,9 @@
 from __future__ import annotations
 
 from . import _core
+from ._annotations import _types, t
 from ._core import Device, Event, Stream, ThreadContext
 from ._decorating import decorate
-
-TYPE_CHECKING = False  # typing's, whose import takes long
-if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union, cast
-
-    from ._types import Context, DeviceLike
-
-    _F = TypeVar("_F", bound=Callable[..., Any])
-    _S = TypeVar("_S", bound=Optional[Stream])
-else:
-
-    def cast(_type, value):
-        """Returns the value, as typing.cast does."""
-        return value
 
 
 class _NoContext:
@@ -31,7 +18,7 @@ class _NoContext:
     def __exit__(self, *exception: object) -> None:
         return None
 
-    def __call__(self, function: _F) -> _F:
+    def __call__(self, function: _types.FunctionT) -> _types.FunctionT:
         return decorate(self, function)
 
 
@@ -42,7 +29,9 @@ _NO_CONTEXT = _NoContext()
 device = Device
 
 
-def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
+def stream(
+    stream: _types.StreamT, also: t.Union[str, t.Sequence[str]] = ()
+) -> _types.Context[_types.StreamT]:
     """Returns the context in which `stream` and its device are current.
 
     That is the stream itself.  None gives a context that changes nothing.
@@ -65,17 +54,17 @@ def stream(stream: _S, also: Union[str, Sequence[str]] = ()) -> Context[_S]:
             )
         from .interop._streams import SharedStream
 
-        return cast("Context[_S]", SharedStream(stream, also))
+        return SharedStream(stream, also)  # type: ignore[return-value]
     if stream is None:
-        return cast("Context[_S]", _NO_CONTEXT)
+        return _NO_CONTEXT  # type: ignore[return-value]
     if not isinstance(stream, Stream):
         raise TypeError(
             f"stream must be a devrt.Stream or None, not {type(stream).__name__}"
         )
-    return cast("Context[_S]", stream)
+    return stream  # type: ignore[return-value]
 
 
-def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
+def synchronize(where: t.Union[Stream, _types.DeviceLike] = None) -> None:
     """Waits for all work of a device or of one stream, and for its host functions.
 
     None is the current device.  Raises the error of that work, if any.  Ctrl-C ends the
@@ -90,23 +79,27 @@ def synchronize(where: Union[Stream, DeviceLike] = None) -> None:
 
 
 def _run(
-    context: ThreadContext, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-) -> Any:
+    context: ThreadContext,
+    function: t.Callable[..., t.Any],
+    /,
+    *args: t.Any,
+    **kwargs: t.Any,
+) -> t.Any:
     """Calls function(*args, **kwargs) inside `context`."""
     with context:
         return function(*args, **kwargs)
 
 
 def _launch_host_func(
-    stream: Stream, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-) -> Any:
+    stream: Stream, function: t.Callable[..., t.Any], /, *args: t.Any, **kwargs: t.Any
+) -> t.Any:
     """Implements Stream.launch_host_func."""
     from ._host_functions import launch_host_func
 
     return launch_host_func(stream, function, *args, **kwargs)
 
 
-def _await(what: Union[Stream, Event]) -> Iterator[Any]:
+def _await(what: t.Union[Stream, Event]) -> t.Iterator[t.Any]:
     """Implements Stream.__await__ and Event.__await__."""
     from ._awaiting import until
 

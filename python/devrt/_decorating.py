@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's, whose import takes long
-if TYPE_CHECKING:
-    from typing import Any, Callable, TypeVar
-
-    _F = TypeVar("_F", bound=Callable[..., Any])
+from ._annotations import _types, t
 
 
-def runs_later(function: Any) -> bool:
+def runs_later(function: t.Any) -> bool:
     """Returns True if calling `function` would not run its body, as for a generator."""
     import functools
 
@@ -29,7 +25,7 @@ def runs_later(function: Any) -> bool:
 _LATER = 0x20 | 0x80 | 0x100 | 0x200
 
 
-def _is_deferred(body: Any) -> bool:
+def _is_deferred(body: t.Any) -> bool:
     import types
 
     body = getattr(body, "__func__", body)
@@ -39,7 +35,7 @@ def _is_deferred(body: Any) -> bool:
     return bool(body.__code__.co_flags & _LATER) or "_is_coroutine_marker" in vars(body)
 
 
-def decorate(context: Any, function: _F) -> _F:
+def decorate(context: t.Any, function: _types.FunctionT) -> _types.FunctionT:
     """Returns `function` so that it runs inside `context`."""
     import functools
 
@@ -58,7 +54,7 @@ def decorate(context: Any, function: _F) -> _F:
         )
 
     @functools.wraps(function)
-    def inside(*args: Any, **kwargs: Any) -> Any:
+    def inside(*args: t.Any, **kwargs: t.Any) -> t.Any:
         with context:
             return function(*args, **kwargs)
 

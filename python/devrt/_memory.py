@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ._annotations import _types, t
 from ._core import (
     allocator_settings,
     caching_allocator_alloc,
@@ -29,12 +30,6 @@ from ._core import (
     set_per_process_memory_fraction,
     unregister_host,
 )
-
-TYPE_CHECKING = False  # typing's, whose import takes long
-if TYPE_CHECKING:
-    from typing import Any, Dict
-
-    from ._types import DeviceLike
 
 __all__ = [
     "allocator_settings",
@@ -68,31 +63,31 @@ __all__ = [
 ]
 
 
-def memory_allocated(device: DeviceLike = None) -> int:
+def memory_allocated(device: _types.DeviceLike = None) -> int:
     """Returns the bytes of a device's memory that the program holds."""
     return memory_stats(device)["allocated_bytes.all.current"]
 
 
-def max_memory_allocated(device: DeviceLike = None) -> int:
+def max_memory_allocated(device: _types.DeviceLike = None) -> int:
     """Returns the most bytes that the program held since reset_peak_memory_stats."""
     return memory_stats(device)["allocated_bytes.all.peak"]
 
 
-def memory_reserved(device: DeviceLike = None) -> int:
+def memory_reserved(device: _types.DeviceLike = None) -> int:
     """Returns the bytes that the allocator took from the driver."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
-def max_memory_reserved(device: DeviceLike = None) -> int:
+def max_memory_reserved(device: _types.DeviceLike = None) -> int:
     """Returns the most bytes that the allocator had since reset_peak_memory_stats."""
     return memory_stats(device)["reserved_bytes.all.peak"]
 
 
-def memory_snapshot(device: DeviceLike = None) -> Dict[str, Any]:
+def memory_snapshot(device: _types.DeviceLike = None) -> t.Dict[str, t.Any]:
     """Returns every segment and block of a device, as docs/reference/memory-snapshot.md
     describes.
     """
     import json
 
-    snapshot: Dict[str, Any] = json.loads(memory_snapshot_json(device))
+    snapshot: t.Dict[str, t.Any] = json.loads(memory_snapshot_json(device))
     return snapshot

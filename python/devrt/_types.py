@@ -13,14 +13,15 @@ from ._core import Device, Stream
 DeviceLike = Union[Device, str, int, None]
 
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+StreamT = TypeVar("StreamT", bound=Optional[Stream])
 _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Context(ContextManager[_T_co], Protocol[_T_co]):
     """A context that can also decorate functions."""
 
-    def __call__(self, function: _F) -> _F:
+    def __call__(self, function: FunctionT) -> FunctionT:
         """Returns `function` so that it runs inside the context."""
 
 

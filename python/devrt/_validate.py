@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from types import TracebackType
 from typing import (
     Any,
@@ -151,14 +150,6 @@ def validate(check: bool = True, *, host_order: Optional[str] = None) -> Validat
     the choice of DEVRT_RACE_HOST_ORDER.
     """
     return Validation(check, host_order)
-
-
-if os.environ.get(
-    "DEVRT_RACE_HOST_ORDER"
-) == "exact" and "validate" in os.environ.get("DEVRT_LAYERS", ""):
-    from . import _host_order
-
-    _host_order.install()
 
 
 def _ranges(reads: Iterable[Memory], writes: Iterable[Memory]) -> List[Any]:

@@ -26,6 +26,7 @@ CollectiveError, with the report of what each call was.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 from typing import (
@@ -59,6 +60,9 @@ __all__ = [
 
 _Options = Tuple[
     str, str, Optional[float], Optional[float], str, bool, bool, bool, bool, bool]
+
+# The interpreter ends its threads where they are, and a communicator would wait for them.
+atexit.register(_core._end_exchanges)
 
 
 class Communicator:
@@ -345,7 +349,8 @@ def init(
         `failure` says where they differ, and which ranks tell nothing within 5 s.  The
         bootstrap is a folder, "pmix", a store, or a function with the methods
         put(name: str, mine: bytes) and get(name: str, rank: int, timeout: float), which
-        returns None for what is not there.
+        returns None for what is not there.  Both are called on threads of devrt; the end
+        of the interpreter gives them half a second, and then stops them.
     """
     _name_nccl()
     device = device_here(device)

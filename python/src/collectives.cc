@@ -350,9 +350,9 @@ Rank* CreateRank(nb::handle device, nb::handle options,
 Rank* CreateOver(nb::object device, int rank, int size, nb::object all_gather,
                  nb::object options) {
   auto creation = std::make_shared<Creation>();
-  creation->exchange = MakeExchange(std::move(all_gather));
-  creation->bootstrap = Check(
-      collectives::FromCallbacks(CallbacksOf(creation->exchange, rank, size)));
+  creation->exchange = Exchange::Make(std::move(all_gather));
+  creation->bootstrap = Check(collectives::FromCallbacks(
+      Exchange::CallbacksOf(creation->exchange, rank, size)));
   return CreateRank(device, options, std::move(creation));
 }
 
@@ -474,6 +474,13 @@ void BindCollectives(nb::module_& module) {
   module.def("_shrink_ranks", &ShrinkAll, nb::arg("ranks"), nb::arg("gone"));
   module.def("_finish_ranks", &FinishAll, nb::arg("ranks"),
              nb::arg("timeout").none());
+  // For the end of the interpreter.
+  module.def("_end_exchanges", [] {
+    WithoutLock([] {
+      EndExchanges();
+      return 0;
+    });
+  });
   // False: NCCL is loaded already.
   module.def(
       "_set_nccl_library",

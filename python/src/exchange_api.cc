@@ -32,10 +32,8 @@ int Fail(const absl::Status& status,
          PyObject* (*raise)(const absl::Status&) = RaiseExchange) {
   // Nothing is left to report the error to.
   if (!Py_IsInitialized()) return -1;
-  const PyGILState_STATE state =
-      WithoutUnwind([] { return PyGILState_Ensure(); });
+  const Locked lock;
   raise(status);
-  PyGILState_Release(state);
   return -1;
 }
 

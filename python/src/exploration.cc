@@ -39,14 +39,14 @@ class Calls {
   absl::Status Before() {
     EndBridges();
     return Call([&] {
-      before_();
+      Returned(before_);
       return absl::OkStatus();
     });
   }
   // The body returns None, or a text and a key for what has failed.
   absl::Status Body() {
     return Call([&]() -> absl::Status {
-      const nb::object failure = body_();
+      const nb::object failure = Returned(body_);
       if (failure.is_none()) return absl::OkStatus();
       const auto texts = nb::cast<std::pair<std::string, std::string>>(failure);
       absl::Status status = absl::UnknownError(texts.first);
@@ -61,15 +61,18 @@ class Calls {
  private:
   template <typename F>
   absl::Status Call(F call) {
-    return WithoutUnwind([&] {
-      const nb::gil_scoped_acquire lock;
-      try {
-        return call();
-      } catch (...) {
-        raised_ = std::current_exception();
-        return absl::CancelledError("Python raised an exception");
-      }
-    });
+    const Locked lock;
+    try {
+      return call();
+    } catch (const std::exception&) {
+      raised_ = std::current_exception();
+      return absl::CancelledError("Python raised an exception");
+    }
+  }
+  static nb::object Returned(nb::handle function) {
+    PyObject* const returned = CallPython(function.ptr(), nullptr);
+    if (returned == nullptr) ThrowPythonError();
+    return nb::steal(returned);
   }
 
   const nb::handle before_, body_;

@@ -42,6 +42,11 @@ void TakeLock(PyThreadState* state) {
   WithoutUnwind([&] { PyEval_RestoreThread(state); });
 }
 
+PyObject* CallPython(PyObject* function, PyObject* arguments) {
+  return WithoutUnwind(
+      [&] { return PyObject_CallObject(function, arguments); });
+}
+
 void DropLast(PyObject* object) {
   WithoutUnwind([&] { Py_DECREF(object); });
 }

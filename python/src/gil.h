@@ -44,6 +44,25 @@ auto WithoutUnwind(F&& call) -> decltype(call()) {
   }
 }
 
+// Takes the GIL for one scope, on a thread that Python need not know.  A C++
+// frame inside the scope calls Python by WithoutUnwind.
+class Locked {
+ public:
+  Locked() : state_(WithoutUnwind([] { return PyGILState_Ensure(); })) {}
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  ~Locked() {
+    WithoutUnwind([this] { PyGILState_Release(state_); });
+  }
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Returns function(*arguments), or null with an exception set.  `arguments` is
+// a tuple, or null for none.
+PyObject* CallPython(PyObject* function, PyObject* arguments);
+
 // Takes the GIL again.  The thread that ends the interpreter still gets it.
 void TakeLock(PyThreadState* state);
 

@@ -225,7 +225,8 @@ def bars_of(name, result):
     """Returns the bars of a row, with True for those that are met."""
     own, *_ = result["ns"]
     ours, bar = result["ns"][own][name], result["bars"][name]
-    bars = {f"{bar} ns": at_most(ours, bar)}
+    text = f"{bar / 1e6:g} ms" if bar and bar >= 1e6 else f"{bar} ns"
+    bars = {text: at_most(ours, bar)}
     for row, peer, part in BESIDE:
         theirs = result["ns"].get(peer, {}).get(name)
         if row == name and theirs:

@@ -56,6 +56,9 @@ def test_bench_calls_measures_this_package():
     assert figures["backend"] == "mtia"
     assert list(figures["ns"]) == ["devrt/mtia"]
     assert figures["ns"]["devrt/mtia"]["array x + y"] > 0
+    # The time of an interpreter's start is no part of it, and 50 us are no import.
+    assert 50e3 < figures["ns"]["devrt/mtia"]["import devrt"] < 2e9
+    assert figures["bars"]["import devrt"] == 15e6
 
 
 @needs_tool

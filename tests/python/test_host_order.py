@@ -300,6 +300,56 @@ print(len(validation.findings), type(threading.Lock()).__name__)
     assert findings(body, run) == "0 lock"
 
 
+# Imports nothing of the detector, as a program under `devrt check` does.
+PLAIN = """
+import sys
+import threading
+import time
+import devrt
+from devrt import _core
+
+device = devrt.Device("mtia:0")
+memory = devrt.zeros(1024, "uint8", device=device)
+device.synchronize()
+a, b = devrt.Stream(device), devrt.Stream(device)
+ready, done = threading.Event(), []
+
+def work():
+    _core._annotate_work(a, [(memory.ptr, 1024, 2)], "writer")
+    a.synchronize()
+    done.append(True)
+    ready.set()
+
+thread = threading.Thread(target=work)
+thread.start()
+WAIT
+_core._annotate_work(b, [(memory.ptr, 1024, 1)], "reader")
+b.synchronize()
+thread.join()
+assert "devrt._validate" not in sys.modules
+print(type(threading.Lock()).__name__)
+"""
+RIGHT_WAIT = "ready.wait()"
+WRONG_WAIT = "while not done: time.sleep(0.001)"
+EXACT = {"DEVRT_LAYERS": "validate", "DEVRT_RACE_HOST_ORDER": "exact"}
+
+
+def test_the_setting_serves_a_program_that_names_no_detector(run_program):
+    done = run_program(PLAIN.replace("WAIT", RIGHT_WAIT), env=EXACT)
+    assert (done.stdout, done.stderr) == ("_Lock\n", "")
+
+
+def test_the_setting_finds_what_that_program_leaves_to_luck(run_program):
+    done = run_program(PLAIN.replace("WAIT", WRONG_WAIT), env=EXACT)
+    assert done.stdout == "_Lock\n", done.stderr
+    assert "read-after-write" in done.stderr and "race-" in done.stderr
+
+
+def test_the_setting_without_the_layer(run_program):
+    done = run_program(PLAIN.replace("WAIT", RIGHT_WAIT), env={**EXACT, "DEVRT_LAYERS": ""})
+    assert (done.stdout, done.stderr) == ("lock\n", "")
+
+
 def test_the_hooks_go_with_the_block(run_program):
     done = run_program("""
 import concurrent.futures, queue, threading

@@ -50,10 +50,10 @@ def test_names_that_are_imported_late(run_program):
         """
         import sys
         import devrt
-        modules = set(sys.modules)
+        modules, names = set(sys.modules), set(vars(devrt))
         for name, module in devrt._LATER.items():
             assert "devrt." + module not in modules, name
-            assert name in dir(devrt) and name not in vars(devrt), name
+            assert name in dir(devrt) and name not in names, name
             value = getattr(devrt, name)
             assert value is getattr(devrt, name) and name in vars(devrt), name
             there = sys.modules["devrt." + module]
@@ -150,6 +150,55 @@ def test_everything_has_a_signature():
     assert str(inspect.signature(devrt.record_memory_history)) == (
         "(enabled=True, *, events=100000, stacks=False, device=None)")
     assert "nanobind" not in {type(f).__module__ for f in functions}
+
+
+# Those that the documents name.
+MODULES = ("accelerator", "collectives", "cuda", "hip", "interop", "mtia", "simulator",
+           "testing")
+
+
+def test_the_submodules_are_attributes(run_program):
+    for name in MODULES:
+        done = run_program(f"import devrt; print(devrt.{name}.__name__)")
+        assert done.stdout == f"devrt.{name}\n", done.stderr
+    assert set(MODULES) <= set(dir(devrt))
+    root = pathlib.Path(devrt.__file__).parent
+    public = {path.stem for path in root.iterdir()
+              if path.suffix in ("", ".py") and not path.name.startswith("_")}
+    assert public == set(MODULES)
+
+
+def public_functions():
+    """Pairs (name, function) of all that is written in Python."""
+    import types
+
+    for module in (devrt, *(getattr(devrt, name) for name in MODULES)):
+        names = [*getattr(module, "__all__", dir(module)), "__getattr__", "__dir__"]
+        for name in names:
+            value = vars(module).get(name) or getattr(module, name, None)
+            whole = f"{module.__name__}.{name}"
+            if isinstance(value, (types.FunctionType, types.MethodType)):
+                yield whole, value
+            elif isinstance(value, type) and value.__module__.startswith("devrt"):
+                yield from ((f"{whole}.{member}", function)
+                            for member, function in vars(value).items()
+                            if isinstance(function, types.FunctionType))
+
+
+def test_type_hints_of_everything_resolve():
+    import typing
+
+    functions = dict(public_functions())
+    assert len(functions) > 100
+    for name, function in functions.items():
+        try:
+            typing.get_type_hints(function)
+        except Exception as error:
+            pytest.fail(f"{name}: {type(error).__name__}: {error}")
+    hints = typing.get_type_hints(devrt.synchronize)
+    assert hints["where"] == typing.Union[devrt.Stream, devrt.Device, str, int, None]
+    hints = typing.get_type_hints(devrt.is_available)
+    assert hints == {"backend": typing.Optional[str], "return": bool}
 
 
 def test_help_reads():

@@ -145,3 +145,38 @@ def test_a_daemon_that_runs_in_a_context(run_program):
     for _ in range(6):
         done = run_program(program, env=NOT_OVERWRITTEN)
         assert done.returncode in ENDS and done.stderr == "", done
+
+
+# Python functions that a C++ function of devrt calls, which catches exceptions.
+CALLED = {
+    "an exploration": """
+    from devrt import _core
+    def call():
+        _core._explore("explore", "", 1, 1, [], 0, 60.0, "", lambda: None, body)
+    """,
+    "an exchange of bytes": """
+    from devrt import collectives
+    def call():
+        collectives.init("mtia:0", lambda mine, timeout: body(), rank=0, size=2)
+    """,
+}
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_a_daemon_that_devrt_calls(run_program, called):
+    done = run_program("""
+    import threading, time
+    import devrt
+    inside = threading.Event()
+    def body():
+        inside.set()
+        while True:
+            time.sleep(0.01)
+    """ + CALLED[called] + """
+    threading.Thread(target=call, daemon=True).start()
+    assert inside.wait(20)
+    """, env=NOT_OVERWRITTEN)
+    # An exploration says which run has ended the process.
+    said = done.stderr.replace("devrt: the body called exit()", "").strip()
+    assert done.returncode in ENDS and "\n" not in said, done
+    assert not said or said.startswith("in the run with strategy="), done

@@ -100,6 +100,9 @@ class Bench(ToolTest):
                                 "index value 9")
         self.assert_wrong_usage(["bench", "memory", "--picture=x.svg"], "--picture")
         self.assert_wrong_usage(["bench", "calls", "--device=1"], "--device")
+        for backend in [], ["--backend=mtia"]:
+            self.assert_wrong_usage(["bench", "calls", "--picture=x.svg", *backend],
+                                    "--picture", "mtia", "--backend")
 
     def test_missing_backend(self):
         result = self.run_tool("bench", "memory", "--backend=acme",
@@ -143,8 +146,11 @@ class BenchCalls(ToolTest):
         self.assertIn("--python", result.stderr)
 
     def test_no_folder_for_temporary_files(self):
-        result = self.run_tool("bench", "calls", expect=FAILURE, TMPDIR="/dev/null")
-        self.assertIn("TMPDIR", result.stderr)
+        for tmpdir, reason in [("/dev/null", "Not a directory"),
+                               ("/proc", "No such file or directory")]:
+            result = self.run_tool("bench", "calls", expect=FAILURE, TMPDIR=tmpdir)
+            self.assertRegex(result.stderr, f"no folder .*{tmpdir}.* can be made: "
+                                            f"{reason}; .*TMPDIR")
 
 
 if __name__ == "__main__":

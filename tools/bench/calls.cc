@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,18 +22,29 @@
 namespace devrt::tools {
 namespace {
 
+absl::Status NoFolder(const std::string& which, const std::string& why) {
+  return absl::UnavailableError(
+      absl::StrCat("no folder ", which, " can be made: ", why,
+                   "; let TMPDIR name a folder that can be written"));
+}
+
 // A folder that is removed with all that is in it.
 class TemporaryFolder {
  public:
   static absl::StatusOr<TemporaryFolder> Make() {
     std::error_code error;
-    std::string path =
-        (std::filesystem::temp_directory_path(error) / "devrt-bench-XXXXXX")
-            .string();
-    if (error || mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat(
-          "no folder ", path, " can be made: ", std::strerror(errno),
-          "; let TMPDIR name a folder that can be written"));
+    const std::filesystem::path parent =
+        std::filesystem::temp_directory_path(error);
+    if (error) {
+      const char* const named = std::getenv("TMPDIR");
+      return NoFolder(named != nullptr ? absl::StrCat("in ", Printable(named))
+                                       : "for temporary files",
+                      error.message());
+    }
+    std::string path = (parent / "devrt-bench-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) {
+      const char* const why = std::strerror(errno);
+      return NoFolder(Printable(path), why);
     }
     return TemporaryFolder(std::move(path));
   }

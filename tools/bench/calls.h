@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What calls of the Python package cost, beside PyTorch, CuPy and Numba where
-// that Python has them.  A Python program measures: bench/python_bench.py, which
-// the command holds as text.
+// that Python has them.  A Python program measures: bench/python_bench.py,
+// which the command holds as text.
 
 #ifndef DEVRT_TOOLS_BENCH_CALLS_H_
 #define DEVRT_TOOLS_BENCH_CALLS_H_
@@ -24,8 +24,8 @@ struct CallsOptions {
   bool json = false;    // print the figures as JSON instead of a table
 };
 
-// Measures, and prints the figures on standard output.  Returns the exit code of
-// the Python program.
+// Measures, and prints the figures on standard output.  Returns the exit code
+// of the Python program.
 // FAILED_PRECONDITION if `python` cannot be run; UNAVAILABLE if no folder for
 // temporary files can be made.
 absl::StatusOr<int> MeasureCalls(const CallsOptions& options);

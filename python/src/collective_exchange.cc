@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/collective_exchange.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace devrt::python {
+namespace {
+
+using Found = absl::StatusOr<std::optional<std::string>>;
+
+constexpr absl::Duration kPutLimit = absl::Seconds(5);
+constexpr auto kEndLimit = std::chrono::milliseconds(500);
+
+// The calls of all exchanges that run on threads of their own.  Never
+// destroyed: such a thread may outlive the interpreter.
+struct Calls {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool have_ended = false;
+  int running = 0;
+};
+
+Calls& TheCalls() {
+  static Calls* const calls = new Calls;
+  return *calls;
+}
+
+absl::Status Ended() {
+  return absl::CancelledError("the Python interpreter ends");
+}
+
+// Makes a call that takes the GIL, on this thread if Python knows it.  Returns
+// null if the call has not returned by the deadline.
+Found CallApart(absl::Time deadline, std::function<Found()> call) {
+  if (PyGILState_GetThisThreadState() != nullptr) return call();
+  Calls& calls = TheCalls();
+  std::unique_lock<std::mutex> lock(calls.mutex);
+  if (calls.have_ended) return Ended();
+  const auto found = std::make_shared<std::optional<Found>>();
+  try {
+    std::thread([&calls, found, call = std::move(call)]() mutable {
+      Found result = call();
+      call = nullptr;  // may take the GIL, so it ends before the mutex is taken
+      const std::lock_guard<std::mutex> at_end(calls.mutex);
+      *found = std::move(result);
+      --calls.running;
+      calls.changed.notify_all();
+    }).detach();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread could be started: ", error.what()));
+  }
+  ++calls.running;
+  calls.changed.wait_until(lock, absl::ToChronoTime(deadline), [&] {
+    return calls.have_ended || found->has_value();
+  });
+  if (found->has_value()) return **std::move(found);
+  if (calls.have_ended) return Ended();
+  return std::nullopt;
+}
+
+// Returns the text of the exception that is set, and clears it.
+std::string TakeErrorText() {
+  const Ref raised = TakeRaised();
+  const Ref text(WithoutUnwind([&] { return PyObject_Str(raised.get()); }));
+  const char* const utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  std::string all = absl::StrCat(TypeName(raised.get()), ": ",
+                                 utf8 != nullptr ? utf8 : "without a text");
+  PyErr_Clear();
+  return all;
+}
+
+// Returns what a method of the function returned.
+absl::StatusOr<Ref> CallMethod(nb::handle owner, const char* name,
+                               PyObject* arguments) {
+  const Ref owned(arguments);
+  const Ref method(owned ? WithoutUnwind([&] {
+    return PyObject_GetAttrString(owner.ptr(), name);
+  })
+                         : nullptr);
+  Ref returned(method ? CallPython(method.get(), owned.get()) : nullptr);
+  if (!returned) return absl::UnavailableError(TakeErrorText());
+  return returned;
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> Exchange::Make(nb::object all_gather) {
+  return std::shared_ptr<Exchange>(new Exchange(std::move(all_gather)),
+                                   [](Exchange* exchange) {
+                                     const Locked lock;
+                                     delete exchange;
+                                   });
+}
+
+absl::StatusOr<std::vector<std::string>> Exchange::AllGather(
+    const std::string& mine, absl::Time deadline) {
+  const Locked lock;
+  try {
+    const Ref arguments(Py_BuildValue(
+        "(y#d)", mine.data(), static_cast<Py_ssize_t>(mine.size()),
+        absl::ToDoubleSeconds(deadline - absl::Now())));
+    const Ref returned(
+        arguments ? CallPython(all_gather_.ptr(), arguments.get()) : nullptr);
+    const Ref parts(returned ? WithoutUnwind([&] {
+      return PySequence_List(returned.get());
+    })
+                             : nullptr);
+    if (!parts) ThrowPythonError();
+    std::vector<std::string> all;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts.get()); ++i) {
+      const auto text =
+          nb::cast<nb::bytes>(nb::handle(PyList_GET_ITEM(parts.get(), i)));
+      all.emplace_back(text.c_str(), text.size());
+    }
+    return all;
+  } catch (const std::exception&) {
+    raised_ = std::current_exception();
+    return absl::CancelledError("the bootstrap raised an exception");
+  }
+}
+
+Found Exchange::Put(const std::string& name, const std::string& bytes) {
+  const Locked lock;
+  const auto done = CallMethod(
+      all_gather_, "put",
+      Py_BuildValue("(s#y#)", name.data(), static_cast<Py_ssize_t>(name.size()),
+                    bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+  if (!done.ok()) return done.status();
+  return std::nullopt;
+}
+
+Found Exchange::Get(const std::string& name, int rank, absl::Time deadline) {
+  const Locked lock;
+  const auto found = CallMethod(
+      all_gather_, "get",
+      Py_BuildValue("(s#id)", name.data(), static_cast<Py_ssize_t>(name.size()),
+                    rank, absl::ToDoubleSeconds(deadline - absl::Now())));
+  if (!found.ok()) return found.status();
+  if (found->get() == Py_None) return std::nullopt;
+  if (!PyBytes_Check(found->get())) {
+    return absl::UnavailableError(absl::StrCat(
+        "get returned ", TypeName(found->get()), ", expected bytes or None"));
+  }
+  return std::string(PyBytes_AS_STRING(found->get()),
+                     static_cast<size_t>(PyBytes_GET_SIZE(found->get())));
+}
+
+collectives::BootstrapCallbacks Exchange::CallbacksOf(
+    const std::shared_ptr<Exchange>& exchange, int rank, int size) {
+  collectives::BootstrapCallbacks callbacks;
+  callbacks.rank = rank;
+  callbacks.size = size;
+  callbacks.all_gather = [exchange](std::string mine, absl::Time deadline) {
+    return exchange->AllGather(mine, deadline);
+  };
+  if (!nb::hasattr(exchange->all_gather_, "put")) return callbacks;
+  callbacks.put = [exchange](std::string_view name, std::string bytes) {
+    return CallApart(
+               absl::Now() + kPutLimit,
+               [exchange, name = std::string(name), bytes = std::move(bytes)] {
+                 return exchange->Put(name, bytes);
+               })
+        .status();
+  };
+  callbacks.get = [exchange](std::string_view name, int from,
+                             absl::Time deadline) {
+    return CallApart(deadline,
+                     [exchange, name = std::string(name), from, deadline] {
+                       return exchange->Get(name, from, deadline);
+                     });
+  };
+  return callbacks;
+}
+
+void EndExchanges() {
+  Calls& calls = TheCalls();
+  std::unique_lock<std::mutex> lock(calls.mutex);
+  calls.have_ended = true;
+  calls.changed.notify_all();
+  calls.changed.wait_for(lock, kEndLimit, [&] { return calls.running == 0; });
+}
+
+}  // namespace devrt::python
