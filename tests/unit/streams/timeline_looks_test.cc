@@ -341,6 +341,24 @@ TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
   EXPECT_TRUE(t->IsComplete(t->Now() - 1));
 }
 
+// The last checkpoint of a stream has the epoch after its record.  Another
+// thread that frees a block during that record makes one of that epoch, too.
+TEST_F(TimelineLooks, APollEndsWithTwoCheckpointsOfOneEpoch) {
+  std::optional<Stream> s = NewStream();
+  Must(s->Native());  // so that the native stream ends with it
+  Timeline* const t = TimelineOf(*s);
+  t->Poll(false);  // the stream may have had checkpoints of other tests
+  ASSERT_OK(t->Checkpoint(t->Now()));
+  spy_.Reset();
+  spy_.OnNext("event_record",
+              [&] { EXPECT_OK(t->CheckpointUnlessDestroyed(t->Now())); });
+  s.reset();
+  ASSERT_EQ(spy_.Count("event_record"), 2);
+  EXPECT_TRUE(t->Poll(false));
+  EXPECT_EQ(spy_.Count("event_query"), 2);
+  EXPECT_TRUE(t->IsSpent());
+}
+
 // Two polls at once are one.
 TEST_F(TimelineLooks, PollInsideAPoll) {
   Stream s = NewCounted();
