@@ -341,6 +341,18 @@ TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
   EXPECT_TRUE(t->IsComplete(t->Now() - 1));
 }
 
+// Another thread's look may have answered already.
+TEST_F(TimelineLooks, WhatIsKnownIsNotAsked) {
+  Stream s = NewCounted();
+  Timeline* const t = TimelineOf(s);
+  const OrderPoint use = Here(s);
+  ASSERT_OK(t->Checkpoint(use.epoch));
+  ASSERT_OK(s.Synchronize());
+  EXPECT_FALSE(t->PollOnceFor(use.epoch));
+  EXPECT_EQ(spy_.Count("event_query"), 0);
+  EXPECT_EQ(spy_.Count("stream_query"), 0);
+}
+
 // The last checkpoint of a stream has the epoch after its record.  Another
 // thread that frees a block during that record makes one of that epoch, too.
 TEST_F(TimelineLooks, APollEndsWithTwoCheckpointsOfOneEpoch) {
