@@ -2,7 +2,7 @@
 //
 // Timeline: how far one native stream has come, as devrt knows without waiting.
 //
-// A timeline is made of parts, each with one subject and its own lock:
+// A timeline is made of parts, each with one subject, and its own lock or none:
 //
 //   EpochClock      the time of the stream, and what is complete
 //   NativeHandle    the native handle, and which calls may use it
@@ -23,7 +23,7 @@
 // stream and so its timeline.  When the native stream ends, a last checkpoint
 // covers its work.  Once that checkpoint is complete, so is every point that
 // anybody may have, and the timeline serves a new native stream, in later
-// epochs.  Timelines are never freed; one takes 384 bytes, and shares no line
+// epochs.  Timelines are never freed; one takes 320 bytes, and shares no line
 // of the cache with another.
 //
 // Threads: any.  No lock is held while another one is taken, or while the

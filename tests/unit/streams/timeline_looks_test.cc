@@ -4,6 +4,7 @@
 // that come in while a record or query is under way are not covered by it (F18,
 // F23), and two recorders of one event make its capture unknown (C39).
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "streams/objects/stream_record.h"
 #include "streams/objects/use_hooks.h"
 #include "streams/timelines/checkpoint_list.h"
+#include "tests/support/mtia_fixture.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 
@@ -319,6 +321,28 @@ TEST_F(TimelineLooks, DestructionWaitsForALook) {
   EXPECT_EQ(spy_.bad_handles(), 0);
   EXPECT_FALSE(t->Poll(true) && t->Poll(true));
   EXPECT_EQ(spy_.bad_handles(), 0);
+}
+
+TEST_F(TimelineLooks, TheLastOfSeveralBorrowersDestroysTheStream) {
+  for (int round = 0; round < 100; ++round) {
+    std::optional<Stream> s = NewStream();
+    Must(s->Native());
+    internal::NativeHandle& handle = TimelineOf(*s)->native();
+    spy_.Reset();
+    std::atomic<bool> ended{false};
+    InThreads(4, [&](int thread) {
+      if (thread == 0) {
+        s.reset();
+        ended = true;
+      }
+      do {
+        if (handle.Borrow() != nullptr) handle.Return();
+      } while (!ended);
+    });
+    EXPECT_EQ(spy_.Count("stream_destroy"), 1);
+    EXPECT_EQ(spy_.bad_handles(), 0);
+    EXPECT_FALSE(handle.IsBorrowed());
+  }
 }
 
 // A poll ends, though another thread may record as fast as it asks.
