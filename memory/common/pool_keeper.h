@@ -2,7 +2,7 @@
 //
 // PoolKeeper: decides when a pool stops giving small pieces of memory to other
 // pools: a pool of device memory its small segments, a pool of pinned memory
-// its small blocks.
+// the last free block of each small size.
 //
 // Threads that each allocate little would otherwise take one another's only
 // piece without end.  A pool that lost a small piece, and then had to ask for

@@ -5,7 +5,8 @@
 // of calls than std::mutex (decision 12).  A waiting thread spins, then yields.
 //
 // While a SpinLock is held, no backend, hook or program code is called, and no
-// lock is taken but another SpinLock or a leaf (that of a timeline).
+// lock is waited for but another SpinLock or a leaf (that of a timeline).
+// Ledger::Count only tries the ledger's lock.
 
 #ifndef DEVRT_MEMORY_COMMON_SPIN_LOCK_H_
 #define DEVRT_MEMORY_COMMON_SPIN_LOCK_H_
@@ -40,9 +41,6 @@ class DEVRT_THREAD_ANNOTATION_(capability("mutex")) SpinLock {
   void Unlock() DEVRT_THREAD_ANNOTATION_(release_capability()) {
     word_.store(0, std::memory_order_release);
   }
-
-  // For code that runs under a Ledger::Exclusive, which holds this lock too.
-  void AssertHeld() const DEVRT_THREAD_ANNOTATION_(assert_capability(this)) {}
 
  private:
   ABSL_ATTRIBUTE_NOINLINE void LockSlowly() {

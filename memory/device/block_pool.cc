@@ -305,7 +305,10 @@ bool BlockPool::RemoveIfUnchanged(const FreeSegment& seen,
 
 void BlockPool::RemoveAll(std::vector<Segment*>* segments) {
   SpinLockHolder hold(&lock_);
-  // No block is live: what is counted is free, or waits for its uses.
+  // No block is live: what is counted is free, or waits for its uses.  A reader
+  // sees both rows or neither: only a meeting can make shrinkage wait in Count,
+  // and no meeting stops a shard whose lock is held, once the first row is
+  // counted.
   for (const Row row : {kSmallRow, kLargeRow}) {
     Change c;
     for (size_t m = 0; m < kMetrics; ++m) c.down[m] = shard_.current[row][m];

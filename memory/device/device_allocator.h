@@ -32,7 +32,9 @@
 // is called:
 //   StreamPools::mutex_ > Ledger::mutex_ > BlockPool::lock_ (by number) >
 //   leaves: AllocatorFamily::mutex_, GraphUse::mutex_, PendingFrees::mutex_,
-//   AddressMap::mutex_, Timeline::mutex_, HistoryRing::mutex_
+//   AddressMap::mutex_, the locks of a Timeline's parts, HistoryRing::mutex_
+// A thread that counts holds a BlockPool::lock_ and only tries Ledger::mutex_
+// (Ledger::Count).
 
 #ifndef DEVRT_MEMORY_DEVICE_DEVICE_ALLOCATOR_H_
 #define DEVRT_MEMORY_DEVICE_DEVICE_ALLOCATOR_H_

@@ -83,15 +83,15 @@ void PendingFrees::Add(PendingFree item) {
   AddToCount(1);
 }
 
-absl::InlinedVector<OrderPoint, 4> PendingFrees::NextPoints(size_t most,
-                                                            bool once) {
-  absl::InlinedVector<OrderPoint, 4> next;
+absl::InlinedVector<PendingFrees::Turn, 4> PendingFrees::NextTurns(
+    size_t most) {
+  absl::InlinedVector<Turn, 4> next;
   MutexLock lock(&mutex_);
   most = std::min(most, order_.size());
   for (size_t i = 0; i < most; ++i) {
     Timeline* const timeline = order_[(next_ + i) % order_.size()];
     const Queue& queue = queues_[timeline];
-    next.push_back({timeline, once ? queue.heap.front().epoch : queue.newest});
+    next.push_back({timeline, queue.heap.front().epoch, queue.newest});
   }
   if (!order_.empty()) next_ = (next_ + most) % order_.size();
   return next;
@@ -120,9 +120,14 @@ PendingFrees::Taken PendingFrees::TakeComplete(Timeline* timeline) {
 bool PendingFrees::Poll(size_t most, bool once) {
   bool settled = false;
   if (empty()) return settled;
-  for (const OrderPoint& next : NextPoints(most, once)) {
+  for (const Turn& next : NextTurns(most)) {
     Timeline* const timeline = next.timeline;
-    once ? timeline->PollOnceFor(next.epoch) : timeline->PollFor(next.epoch);
+    if (once) timeline->PollOnceFor(next.oldest);
+    // A block of a later use may fit a request better than what is free.
+    if (!once || (timeline->IsComplete(next.oldest) &&
+                  !timeline->IsComplete(next.newest))) {
+      timeline->PollFor(next.newest);
+    }
     Taken taken = TakeComplete(timeline);
     if (taken.empty()) continue;
     for (PendingFree& item : taken) {

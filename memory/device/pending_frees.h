@@ -74,8 +74,8 @@ class PendingFrees {
 
   // Polls at most `most` of the timelines that have a queue, beginning behind
   // the last one polled, and settles the blocks whose uses are over.  Returns
-  // true if a block was settled.  `once`: makes one query for a
-  // timeline, which tells of the oldest use there.
+  // true if a block was settled.  `once`: asks about the oldest use of a
+  // timeline first, and about the others only if that one is over.
   bool Poll(size_t most, bool once = false) DEVRT_EXCLUDES(mutex_);
 
   // Waits for all blocks that are here now (the step "wait" of
@@ -106,9 +106,13 @@ class PendingFrees {
   };
   using Taken = absl::InlinedVector<PendingFree, 2>;
 
-  // The timelines that Poll asks, at most `most`, and about which epoch.
-  absl::InlinedVector<OrderPoint, 4> NextPoints(size_t most, bool once)
-      DEVRT_EXCLUDES(mutex_);
+  // A timeline that Poll asks, and about which epochs.
+  struct Turn {
+    Timeline* timeline;
+    uint64_t oldest;
+    uint64_t newest;
+  };
+  absl::InlinedVector<Turn, 4> NextTurns(size_t most) DEVRT_EXCLUDES(mutex_);
   // Takes out the blocks whose use on `timeline` is complete.
   Taken TakeComplete(Timeline* timeline) DEVRT_EXCLUDES(mutex_);
   // The points of all blocks here.  Waits until no other thread has a block

@@ -29,13 +29,9 @@ constexpr uint64_t MostFor(uint64_t size) { return size / 7 * 8; }
 // The place of the calling thread's pool, plus 1; 0: it has none yet.
 __thread uint32_t t_place __attribute__((tls_model("initial-exec"))) = 0;
 
-// Threads in the schedule of a simulator share a pool: which block a thread
-// gets may not depend on how many threads there were before it.
 ABSL_ATTRIBUTE_NOINLINE void ChoosePlace(uint32_t places) {
-  static std::atomic<uint32_t> next{1};
-  t_place = TakePart()
-                ? 1
-                : 1 + next.fetch_add(1, std::memory_order_relaxed) % places;
+  static std::atomic<uint32_t> next{0};
+  t_place = 1 + next.fetch_add(1, std::memory_order_relaxed) % places;
 }
 
 // Takes a copy: a reference would force Count to keep the change in memory.
@@ -88,10 +84,16 @@ PinnedPool* PinnedAllocator::MakePool(uint32_t place) {
   return pool.load(std::memory_order_relaxed);
 }
 
+// Threads in the schedule of a simulator share a pool: which block a thread
+// gets may not depend on the threads that there were before the schedule.
 inline PinnedPool* PinnedAllocator::PoolOfThread() {
-  if (ABSL_PREDICT_FALSE(t_place == 0)) ChoosePlace(kPools);
-  PinnedPool* const pool = pools_[t_place - 1].load(std::memory_order_acquire);
-  return ABSL_PREDICT_TRUE(pool != nullptr) ? pool : MakePool(t_place - 1);
+  uint32_t place = 0;
+  if (ABSL_PREDICT_TRUE(!TakePart())) {
+    if (ABSL_PREDICT_FALSE(t_place == 0)) ChoosePlace(kPools);
+    place = t_place - 1;
+  }
+  PinnedPool* const pool = pools_[place].load(std::memory_order_acquire);
+  return ABSL_PREDICT_TRUE(pool != nullptr) ? pool : MakePool(place);
 }
 
 PinnedAllocator* PinnedAllocator::Make(DeviceRecord* device) {
@@ -174,7 +176,10 @@ PinnedBlock* PinnedAllocator::TakeFromOthers(PinnedPool* pool, const Request& r,
       SpinLockHolder hold(&other->lock);
       block = other->Find(r.size, r.most);
       if (block == nullptr) continue;
-      if (small && room && other->keeper.Keeps(other->allocations)) continue;
+      if (small && room && other->IsAlone(block) &&
+          other->keeper.Keeps(other->allocations)) {
+        continue;
+      }
       other->Unlink(block);
       block->use = BlockUse::kNone;
       block->pool.store(pool, std::memory_order_release);

@@ -116,7 +116,8 @@ class PinnedAllocator {
   PinnedBlock* TakeFromPool(PinnedPool* pool, const Request& r)
       DEVRT_EXCLUDES(pool->lock);
   // Moves a free block of another pool to `pool`.  `room` says that the backend
-  // may have memory left: pools may then keep small blocks (PoolKeeper).
+  // may have memory left: pools may then keep their last small block of a size
+  // (PoolKeeper).
   PinnedBlock* TakeFromOthers(PinnedPool* pool, const Request& r, bool room)
       DEVRT_EXCLUDES(pool->lock);
   PinnedBlock* TakeCached(PinnedPool* pool, const Request& r, bool room);

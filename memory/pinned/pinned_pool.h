@@ -60,6 +60,13 @@ struct alignas(64) PinnedPool {
     }
     return other->first < power ? block : listed;
   }
+  // Returns true if no other free block has the size of `block`, which Find
+  // returned.
+  bool IsAlone(const PinnedBlock* block) const DEVRT_REQUIRES(lock) {
+    const uint64_t size = block->size.load(std::memory_order_relaxed);
+    return IsPowerOfTwo(size) ? block->next == nullptr
+                              : others.count(size) == 1;
+  }
   // Takes out a block that Find returned.
   void Unlink(PinnedBlock* block) DEVRT_REQUIRES(lock) {
     const uint64_t size = block->size.load(std::memory_order_relaxed);

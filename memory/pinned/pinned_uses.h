@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Uses of pinned blocks by work, and look-ups of pinned blocks by address.  The
-// class lock of a block guards both.
+// lock of a block's pool guards both.
 
 #ifndef DEVRT_MEMORY_PINNED_PINNED_USES_H_
 #define DEVRT_MEMORY_PINNED_PINNED_USES_H_

@@ -24,8 +24,7 @@ __thread StreamNumber t_stream_numbers[2]
 std::atomic<bool> g_stream_numbers_wanted{false};
 
 void KeepStreamNumber(devrt_stream handle, uint64_t number,
-                      bool (*may_be_captured)(const void* record),
-                      const void* record) {
+                      MayBeCapturedFn may_be_captured, const void* record) {
   if (t_stream_numbers[0].handle != handle) {
     t_stream_numbers[1] = t_stream_numbers[0];
   }
@@ -118,7 +117,7 @@ uint64_t HostStreamNumber(void*, devrt_stream stream) {
 uint32_t HostMayBeCaptured(void*, devrt_stream stream) {
   for (const StreamNumber& known : t_stream_numbers) {
     if (known.handle != stream || stream == nullptr) continue;
-    return known.may_be_captured(known.record) ? 1 : 0;
+    return known.may_be_captured(known.record, stream) ? 1 : 0;
   }
   return 1;
 }

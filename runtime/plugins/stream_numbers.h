@@ -14,11 +14,14 @@
 
 namespace devrt::internal {
 
+// Returns true if another library can capture the stream of `record`, or if
+// `handle` is not its handle any more: it may belong to another stream then.
+using MayBeCapturedFn = bool (*)(const void* record, devrt_stream handle);
+
 struct StreamNumber {
   devrt_stream handle;
   uint64_t number;  // StreamRef::id() + 1
-  // may_be_captured(record): true if another library can capture the stream.
-  bool (*may_be_captured)(const void* record);
+  MayBeCapturedFn may_be_captured;
   const void* record;
 };
 
@@ -32,10 +35,9 @@ extern std::atomic<bool> g_stream_numbers_wanted;
 
 // Not inline: most programs have no plugin that asks.
 void KeepStreamNumber(devrt_stream handle, uint64_t number,
-                      bool (*may_be_captured)(const void* record),
-                      const void* record);
+                      MayBeCapturedFn may_be_captured, const void* record);
 inline void NoteStreamNumber(devrt_stream handle, uint64_t number,
-                             bool (*may_be_captured)(const void* record),
+                             MayBeCapturedFn may_be_captured,
                              const void* record) {
   if (ABSL_PREDICT_TRUE(
           !g_stream_numbers_wanted.load(std::memory_order_relaxed))) {

@@ -114,6 +114,8 @@ absl::Status OrderInCapture(const HeldStream& stream, const HeldStream& after,
   if (stream.stream() == after.stream()) return absl::OkStatus();
   if (InHostFunction()) return HostFunctionError("a wait");
   const CallSiteScope noted(site);
+  NoteStream(stream.stream(), stream.handle());
+  NoteStream(after.stream(), after.handle());
   return AddEdge(stream.device(), stream.handle(), after.device(),
                  after.handle());
 }

@@ -160,6 +160,8 @@ absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
   DEVRT_ASSIGN_OR_RETURN(Event event,
                          Event::Create(other.device(), {}, CallSite{}));
   if (internal::IsPlainWait(t, o)) {
+    // A detector that was told of the event has taken the site away.
+    internal::SetCallSite(site);
     return internal::WaitPlainly(t, o, event.ref().record());
   }
   DEVRT_RETURN_IF_ERROR(event.Record(other, site));

@@ -15,9 +15,10 @@ Timeline* TimelineOf(StreamRef stream) {
   return stream.record()->timeline.load(std::memory_order_acquire);
 }
 
-bool MayRecordBeCaptured(const void* record) {
+bool MayRecordBeCaptured(const void* record, devrt_stream handle) {
   const auto* const stream = static_cast<const StreamRecord*>(record);
-  return MayBeCaptured(*stream,
+  return stream->handle.load(std::memory_order_acquire) != handle ||
+         MayBeCaptured(*stream,
                        *stream->timeline.load(std::memory_order_acquire));
 }
 

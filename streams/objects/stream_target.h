@@ -53,8 +53,16 @@ struct StreamTarget {
   }
 };
 
-// MayBeCaptured for a StreamRecord with a handle.
-bool MayRecordBeCaptured(const void* record);
+// MayBeCaptured for the StreamRecord `record` while it has `handle`.  Returns
+// true if it has another one: the handle may belong to another stream by then.
+bool MayRecordBeCaptured(const void* record, devrt_stream handle);
+
+// Notes that the calling thread's present call uses `stream`.
+inline void NoteStream(StreamRef stream, devrt_stream handle) {
+  const uint64_t serial = stream.serial();
+  NoteStreamNumber(handle, serial == kDefaultSerial ? 1 : serial + 1,
+                   &MayRecordBeCaptured, stream.record());
+}
 
 // Checks `stream` and fills `target`, which keeps `site` for reports.  `call`
 // names the call for errors.  Allowed inside host functions, for calls that
@@ -74,9 +82,7 @@ inline absl::Status ResolveStream(StreamRef stream, const char* call,
   }
   target->device = record->device;
   target->handle = handle;
-  const uint64_t serial = stream.serial();
-  NoteStreamNumber(handle, serial == kDefaultSerial ? 1 : serial + 1,
-                   &MayRecordBeCaptured, record);
+  NoteStream(stream, handle);
   return absl::OkStatus();
 }
 

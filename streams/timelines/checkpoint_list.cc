@@ -175,7 +175,13 @@ inline CheckpointEvent* CheckpointList::PinNext(size_t step, uint64_t not_yet,
 inline CheckpointEvent* CheckpointList::Remove(CheckpointEvent* check,
                                                bool complete) {
   MutexLock lock(&mutex_);
-  const size_t i = Find(check->epoch);
+  // Two may have one epoch: the last one, and one that another thread recorded
+  // meanwhile.
+  size_t i = Find(check->epoch);
+  while (i < checks_.size() && checks_[i] != check &&
+         checks_[i]->epoch == check->epoch) {
+    ++i;
+  }
   const bool there = i < checks_.size() && checks_[i] == check;
   --check->pins;
   CheckpointEvent* const taken = TakeOut(complete ? 0 : i, there ? i + 1 : i);
@@ -218,7 +224,7 @@ CheckpointList::Answer CheckpointList::QueryAll(bool* found,
     if (answer == Answer::kNotYet) {
       not_yet = epoch;
     } else {
-      step *= 2;
+      step = std::min(2 * step, kMost);
     }
   }
   return not_yet == UINT64_MAX ? Answer::kDone : Answer::kNotYet;

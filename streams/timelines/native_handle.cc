@@ -2,8 +2,6 @@
 
 #include "streams/timelines/native_handle.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
@@ -14,48 +12,40 @@ namespace devrt::internal {
 
 void NativeHandle::Attach(devrt_stream handle, const void* thread,
                           bool may_be_destroyed, bool exposed) {
-  MutexLock lock(&mutex_);
-  handle_ = handle;
+  handle_.store(handle, std::memory_order_relaxed);
   may_capture_.store(exposed ? kExposed : 0, std::memory_order_relaxed);
   may_be_destroyed_.store(may_be_destroyed, std::memory_order_relaxed);
   thread_.store(thread, std::memory_order_relaxed);
+  state_.fetch_or(kLive, std::memory_order_release);
 }
 
 bool NativeHandle::Detach(bool destroy) {
-  MutexLock lock(&mutex_);
-  const devrt_stream handle = std::exchange(handle_, nullptr);
-  if (borrowers_ == 0) return true;
-  if (destroy) to_destroy_ = handle;
-  return false;
+  uint32_t state = state_.load(std::memory_order_relaxed);
+  uint32_t left;
+  do {
+    left = state & ~kLive;
+    // Forget has left the native stream to the device.
+    if (left != 0 && destroy && (state & kLive) != 0) left |= kDestroy;
+  } while (!state_.compare_exchange_weak(state, left, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  return left == 0;
 }
 
-void NativeHandle::Forget() {
-  MutexLock lock(&mutex_);
-  handle_ = nullptr;
-}
-
-void NativeHandle::Return() {
-  devrt_stream destroy = nullptr;
-  {
-    MutexLock lock(&mutex_);
-    if (--borrowers_ == 0) std::swap(destroy, to_destroy_);
-  }
-  if (destroy == nullptr || !TakesHandlesBack(device_)) return;
-  RunOutsideHostFunction([device = device_, destroy] {
-    (void)FromPlugin(device, device->ops->stream_destroy(device->self, destroy),
+// The timeline serves no other stream while this thread counts as a borrower,
+// so the handle is that of the stream that ended.
+void NativeHandle::ReturnAndDestroy() {
+  const devrt_stream handle = handle_.load(std::memory_order_relaxed);
+  state_.store(0, std::memory_order_release);
+  if (!TakesHandlesBack(device_)) return;
+  RunOutsideHostFunction([device = device_, handle] {
+    (void)FromPlugin(device, device->ops->stream_destroy(device->self, handle),
                      "stream destruction");
   });
 }
 
-bool NativeHandle::IsBorrowed() const {
-  MutexLock lock(&mutex_);
-  return borrowers_ != 0;
-}
-
 bool NativeHandle::IsReachable() const {
   if (!IsValidOnThisThread() || MayBeDestroyed()) return false;
-  MutexLock lock(&mutex_);
-  return handle_ != nullptr;
+  return (state_.load(std::memory_order_acquire) & kLive) != 0;
 }
 
 absl::StatusOr<bool> NativeHandle::QueryCapture(devrt_stream handle) const {

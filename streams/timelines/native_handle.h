@@ -21,7 +21,8 @@
 // that may be part of one are asked: those whose handle others have, and those
 // that wait or have waited for captured work (MayCapture).
 //
-// Threads: any.  Lock: `mutex_`, a leaf; no call is made while it is held.
+// Threads: any.  No lock: one word says whether there is a native stream, and
+// counts the threads that borrow its handle.
 
 #ifndef DEVRT_STREAMS_TIMELINES_NATIVE_HANDLE_H_
 #define DEVRT_STREAMS_TIMELINES_NATIVE_HANDLE_H_
@@ -33,7 +34,6 @@
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_plugin.h"
-#include "devrt/runtime/mutex.h"
 #include "devrt/runtime/thread_state.h"
 #include "runtime/registry/records.h"
 #include "streams/common/extension.h"
@@ -53,25 +53,42 @@ class NativeHandle {
   // the only thread on which the handle is valid, or nullptr for all threads.
   // `may_be_destroyed`: as MayBeDestroyed.  `exposed`: others have the handle.
   void Attach(devrt_stream handle, const void* thread, bool may_be_destroyed,
-              bool exposed) DEVRT_EXCLUDES(mutex_);
+              bool exposed);
   // Takes the handle away, because the native stream ends.  Returns true if no
   // thread borrows the handle, so that the caller has to destroy the native
   // stream.  Returns false if the last borrower will destroy it, provided
   // `destroy` is set.
-  bool Detach(bool destroy) DEVRT_EXCLUDES(mutex_);
+  bool Detach(bool destroy);
   // Takes the handle away, because the device destroys its native streams.
-  void Forget() DEVRT_EXCLUDES(mutex_);
+  void Forget() { state_.fetch_and(~kLive, std::memory_order_acq_rel); }
 
   // Returns the handle.  The native stream is not destroyed until Return is
   // called.  Returns nullptr if there is no native stream; then Return must not
   // be called.
-  devrt_stream Borrow() DEVRT_EXCLUDES(mutex_) {
-    MutexLock lock(&mutex_);
-    if (handle_ != nullptr) ++borrowers_;
-    return handle_;
+  devrt_stream Borrow() {
+    uint32_t state = state_.load(std::memory_order_relaxed);
+    do {
+      if ((state & kLive) == 0) return nullptr;
+    } while (!state_.compare_exchange_weak(state, state + kBorrower,
+                                           std::memory_order_acquire,
+                                           std::memory_order_relaxed));
+    return handle_.load(std::memory_order_relaxed);
   }
-  void Return() DEVRT_EXCLUDES(mutex_);
-  bool IsBorrowed() const DEVRT_EXCLUDES(mutex_);
+  void Return() {
+    // The last borrower alone has this value, and no other thread changes it.
+    uint32_t state = state_.load(std::memory_order_acquire);
+    while (state != (kBorrower | kDestroy)) {
+      if (state_.compare_exchange_weak(state, state - kBorrower,
+                                       std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+        return;
+      }
+    }
+    ReturnAndDestroy();
+  }
+  bool IsBorrowed() const {
+    return state_.load(std::memory_order_acquire) >= kBorrower;
+  }
 
   // Returns true if the handle means this stream on the calling thread.
   bool IsValidOnThisThread() const {
@@ -90,7 +107,7 @@ class NativeHandle {
   }
   // Returns true if the calling thread may query the stream outside a call that
   // names it.
-  bool IsReachable() const DEVRT_EXCLUDES(mutex_);
+  bool IsReachable() const;
 
   // ---- Captures -------------------------------------------------------------
 
@@ -117,7 +134,7 @@ class NativeHandle {
   const ExtensionOf<devrt_capture_v0>& capture() const { return *capture_; }
   // Asks the driver whether the stream is captured.  Returns false without a
   // question if the calling thread may not use the handle.
-  absl::StatusOr<bool> IsCaptured() DEVRT_EXCLUDES(mutex_);
+  absl::StatusOr<bool> IsCaptured();
   // FAILED_PRECONDITION while the stream, whose handle is borrowed, is
   // captured.  An event that is recorded then stands for no work that runs, and
   // a query of the stream would make the capture invalid.
@@ -127,17 +144,22 @@ class NativeHandle {
   static constexpr uint32_t kExposed = 1;
   static constexpr uint32_t kJoining = 2;  // added for each wait under way
 
+  // Of `state_`.
+  static constexpr uint32_t kLive = 1;      // there is a native stream
+  static constexpr uint32_t kDestroy = 2;   // by the last borrower
+  static constexpr uint32_t kBorrower = 4;  // added for each borrower
+
   absl::StatusOr<bool> QueryCapture(devrt_stream handle) const;
+  void ReturnAndDestroy();
 
   DeviceRecord* const device_;
   const ExtensionOf<devrt_capture_v0>* const capture_;
   std::atomic<const void*> thread_{nullptr};
   std::atomic<bool> may_be_destroyed_{false};
   std::atomic<uint32_t> may_capture_{kExposed};
-  mutable Mutex mutex_;
-  devrt_stream handle_ DEVRT_GUARDED_BY(mutex_) = nullptr;
-  devrt_stream to_destroy_ DEVRT_GUARDED_BY(mutex_) = nullptr;
-  uint32_t borrowers_ DEVRT_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint32_t> state_{0};
+  // Stays when the native stream ends: its borrowers may not have read it yet.
+  std::atomic<devrt_stream> handle_{nullptr};
 };
 
 }  // namespace devrt::internal

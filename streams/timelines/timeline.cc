@@ -201,6 +201,7 @@ void Timeline::RecordLeftOut(devrt_stream handle) {
 
 bool Timeline::Poll(const Effort& effort, absl::Status* error) {
   if (!IsOpen(device_)) return false;
+  if (effort.once && IsComplete(effort.enough)) return false;
   CheckpointEvent* first = nullptr;
   if (!checkpoints_.BeginPoll(effort.query_stream, effort.enough,
                               effort.once ? &first : nullptr)) {

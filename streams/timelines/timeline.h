@@ -2,7 +2,7 @@
 //
 // Timeline: how far one native stream has come, as devrt knows without waiting.
 //
-// A timeline is made of parts, each with one subject and its own lock:
+// A timeline is made of parts, each with one subject, and its own lock or none:
 //
 //   EpochClock      the time of the stream, and what is complete
 //   NativeHandle    the native handle, and which calls may use it
@@ -23,8 +23,8 @@
 // stream and so its timeline.  When the native stream ends, a last checkpoint
 // covers its work.  Once that checkpoint is complete, so is every point that
 // anybody may have, and the timeline serves a new native stream, in later
-// epochs.  Timelines are never freed; one takes about 300 bytes, and shares no
-// line of the cache with another.
+// epochs.  Timelines are never freed; one takes 320 bytes, and shares no line
+// of the cache with another.
 //
 // Threads: any.  No lock is held while another one is taken, or while the
 // driver is called.
@@ -169,7 +169,10 @@ class alignas(64) Timeline : public EpochClock {
     return Poll({true, epoch, false}, error);
   }
   // Makes one query: of the oldest checkpoint that covers `epoch`, or of the
-  // stream if there is none.  For callers that come often.
+  // newest one, or of the stream if no checkpoint is open.  If the query of the
+  // checkpoint leaves `epoch` incomplete without an answer of "not yet", the
+  // stream is queried as well.  Makes no query if `epoch` is complete.  For
+  // callers that come often.
   bool PollOnceFor(uint64_t epoch) {
     return Poll({true, epoch, true}, nullptr);
   }
@@ -211,7 +214,7 @@ class alignas(64) Timeline : public EpochClock {
   struct Effort {
     bool query_stream;
     uint64_t enough;  // the stream is not queried if this is complete
-    bool once;        // one query
+    bool once;        // PollOnceFor
   };
   bool Poll(const Effort& effort, absl::Status* error);
   // What a poll calls with the handle, after the queries of checkpoints, which

@@ -69,6 +69,31 @@ TEST_F(MemoryDriverCalls, ABusyStreamIsAskedOncePerRequest) {
   EXPECT_OK(device_.Synchronize());
 }
 
+// A block whose use is over serves a request that it fits, though it is not
+// the oldest that waits: else a larger block is cut, and the next request for
+// that size takes memory from the driver.
+TEST_F(MemoryDriverCalls, ARequestGetsTheBlockThatFitsOfSeveralThatAreOver) {
+  const Stream home = Must(Stream::Create(device_));
+  const Stream other = Must(Stream::Create(device_));
+  void* const large = Must(AllocateMemory(home, 32 * kMiB));
+  void* const fits = Must(AllocateMemory(home, 20 * kMiB));
+  void* const small = Must(AllocateMemory(home, 512));
+  for (void* const x : {small, fits}) {
+    EXPECT_OK(RecordStream(x, other));
+    EXPECT_OK(FreeMemory(x));
+  }
+  EXPECT_OK(FreeMemory(large));
+  spy_.Reset();
+  void* const x = Must(AllocateMemory(home, 20 * kMiB));
+  EXPECT_EQ(x, fits);
+  void* const y = Must(AllocateMemory(home, 32 * kMiB));
+  EXPECT_EQ(y, large);
+  ExpectCalls(0, 2, 0);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_OK(device_.Synchronize());
+}
+
 // A stream that waits for the block's stream needs no answer of the driver.
 TEST_F(MemoryDriverCalls, ABlockPassesToAStreamThatWaitsWithoutAQuery) {
   const Stream a = Must(Stream::Create(device_));

@@ -296,6 +296,55 @@ TEST_F(PinnedTest, ThreadsDoNotTakeTheSameSmallBlockForEver) {
   EXPECT_EQ(Stats().num_host_alloc, 3);
 }
 
+// A pool whose block others take keeps one of a size, and gives away the rest.
+TEST_F(PinnedTest, APoolKeepsOneSmallBlockOfASize) {
+  Reset("mode=threaded");
+  constexpr int kTurns = 40;
+  constexpr int kBlocks = 20;
+  std::atomic<int> turn{0};
+  const auto wait = [&turn](int i) {
+    while (turn != i) std::this_thread::yield();
+  };
+  const auto use = [] {
+    std::vector<char*> held;
+    for (int i = 0; i < kBlocks; ++i) held.push_back(New(kMiB / 8));
+    for (char* block : held) EXPECT_OK(FreePinned(block));
+  };
+  InThreads(2, [&](int thread) {
+    for (int i = thread; i < kTurns; i += 2) {
+      wait(i);
+      EXPECT_OK(FreePinned(New(512)));
+      turn = i + 1;
+    }
+    wait(kTurns + thread);
+    if (thread == 1) {
+      EXPECT_EQ(Stats().num_host_alloc, 2 + kBlocks);
+    }
+    use();
+    turn = kTurns + thread + 1;
+  });
+  EXPECT_EQ(Stats().num_host_alloc, 2 + kBlocks + 1);
+}
+
+// In a schedule a thread gets the block that it would get had no thread
+// allocated before.
+TEST_F(PinnedTest, ThreadsOfAScheduleShareBlocks) {
+  Reset("mode=threaded");
+  const auto use = [] { EXPECT_OK(FreePinned(New(512))); };
+  use();
+  std::thread(use).join();
+  Reset("");
+  ASSERT_OK(EmptyPinnedCache(backend()));
+  ResetAccumulatedPinnedStatistics(backend());
+  Stream s = NewStream();
+  ASSERT_OK(s.Synchronize());
+  for (int i = 0; i < 30; ++i) {
+    use();
+    std::thread(use).join();
+  }
+  EXPECT_EQ(Stats().num_host_alloc, 1);
+}
+
 // A record serves one block after another, of any class: a look-up that comes
 // late reads nothing of the next block.  ThreadSanitizer sees it when it does.
 TEST_F(PinnedTest, LookUpsWhileRecordsServeAgain) {

@@ -4,6 +4,7 @@
 // that come in while a record or query is under way are not covered by it (F18,
 // F23), and two recorders of one event make its capture unknown (C39).
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "streams/objects/stream_record.h"
 #include "streams/objects/use_hooks.h"
 #include "streams/timelines/checkpoint_list.h"
+#include "tests/support/mtia_fixture.h"
 #include "tests/support/spy_backend.h"
 #include "tests/support/status_matchers.h"
 
@@ -321,6 +323,28 @@ TEST_F(TimelineLooks, DestructionWaitsForALook) {
   EXPECT_EQ(spy_.bad_handles(), 0);
 }
 
+TEST_F(TimelineLooks, TheLastOfSeveralBorrowersDestroysTheStream) {
+  for (int round = 0; round < 100; ++round) {
+    std::optional<Stream> s = NewStream();
+    Must(s->Native());
+    internal::NativeHandle& handle = TimelineOf(*s)->native();
+    spy_.Reset();
+    std::atomic<bool> ended{false};
+    InThreads(4, [&](int thread) {
+      if (thread == 0) {
+        s.reset();
+        ended = true;
+      }
+      do {
+        if (handle.Borrow() != nullptr) handle.Return();
+      } while (!ended);
+    });
+    EXPECT_EQ(spy_.Count("stream_destroy"), 1);
+    EXPECT_EQ(spy_.bad_handles(), 0);
+    EXPECT_FALSE(handle.IsBorrowed());
+  }
+}
+
 // A poll ends, though another thread may record as fast as it asks.
 TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
   Stream s = NewCounted();
@@ -339,6 +363,36 @@ TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
   while (t->Poll(false)) {
   }
   EXPECT_TRUE(t->IsComplete(t->Now() - 1));
+}
+
+// Another thread's look may have answered already.
+TEST_F(TimelineLooks, WhatIsKnownIsNotAsked) {
+  Stream s = NewCounted();
+  Timeline* const t = TimelineOf(s);
+  const OrderPoint use = Here(s);
+  ASSERT_OK(t->Checkpoint(use.epoch));
+  ASSERT_OK(s.Synchronize());
+  EXPECT_FALSE(t->PollOnceFor(use.epoch));
+  EXPECT_EQ(spy_.Count("event_query"), 0);
+  EXPECT_EQ(spy_.Count("stream_query"), 0);
+}
+
+// The last checkpoint of a stream has the epoch after its record.  Another
+// thread that frees a block during that record makes one of that epoch, too.
+TEST_F(TimelineLooks, APollEndsWithTwoCheckpointsOfOneEpoch) {
+  std::optional<Stream> s = NewStream();
+  Must(s->Native());  // so that the native stream ends with it
+  Timeline* const t = TimelineOf(*s);
+  t->Poll(false);  // the stream may have had checkpoints of other tests
+  ASSERT_OK(t->Checkpoint(t->Now()));
+  spy_.Reset();
+  spy_.OnNext("event_record",
+              [&] { EXPECT_OK(t->CheckpointUnlessDestroyed(t->Now())); });
+  s.reset();
+  ASSERT_EQ(spy_.Count("event_record"), 2);
+  EXPECT_TRUE(t->Poll(false));
+  EXPECT_EQ(spy_.Count("event_query"), 2);
+  EXPECT_TRUE(t->IsSpent());
 }
 
 // Two polls at once are one.
