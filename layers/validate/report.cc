@@ -2,8 +2,11 @@
 #include "layers/validate/report.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace devrt::race {
@@ -240,6 +243,30 @@ json BlockJson(const BlockInfo& block, const Names& names) {
   return out;
 }
 
+// The word as a shell takes it.
+std::string ShellWord(const std::string& word) {
+  const bool is_plain =
+      !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::strchr("_-+=:,./@%", c) != nullptr;
+      });
+  if (is_plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// The words of this program's command line, each after a blank.  Empty where
+// the system does not tell them.
+std::string ProgramWords() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string words;
+  for (std::string word; std::getline(file, word, '\0');) {
+    words += " " + ShellWord(word);
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string StablePlace(const std::string& site) {
@@ -326,6 +353,11 @@ std::string FindingText(const Finding& finding, const Names& names) {
     }
   }
   text += "  to mend it: " + Remedy(finding, names);
+  if (names.IsOnHardware(finding.earlier.epoch.actor) ||
+      names.IsOnHardware(finding.later.epoch.actor)) {
+    text += "\n  to repeat it: DEVRT_BACKENDS=mtia devrt check --witness --" +
+            ProgramWords();
+  }
   return text;
 }
 

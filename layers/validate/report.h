@@ -12,6 +12,11 @@
 //     to mend it: record an event on stream 1 after train.cc:52, and let
 //       stream 2 wait for it before train.cc:57
 //
+// On hardware the text ends with the command that looks for the mistake on the
+// simulator, where a run that repeats a wrong value can be found:
+//
+//     to repeat it: DEVRT_BACKENDS=mtia devrt check --witness -- ./train 3
+//
 // Threads: one at a time; the caller has the lock.
 
 #ifndef DEVRT_LAYERS_VALIDATE_REPORT_H_
@@ -37,6 +42,8 @@ class Names {
   // "host thread 2"; empty: not told.
   virtual std::string ThreadOf(uint32_t name) const = 0;
   virtual const std::string& Text(uint32_t number) const = 0;
+  // True if the actor is a stream of a device that is no simulator.
+  virtual bool IsOnHardware(Actor /*actor*/) const { return false; }
   // The operation as a simulator names it.
   virtual OpId OpOf(const Operation& /*operation*/) const { return {}; }
 };

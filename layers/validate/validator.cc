@@ -477,4 +477,9 @@ std::string Validator::ActorName(Actor actor) const {
   return "stream " + std::to_string(entry.number - 1) + device;
 }
 
+bool Validator::IsOnHardware(Actor actor) const {
+  const auto found = actors_.find(actor);
+  return found != actors_.end() && !IsSimulated(found->second.device);
+}
+
 }  // namespace devrt::race

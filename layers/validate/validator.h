@@ -347,6 +347,7 @@ class Validator final : private Names {
 
   // Names.
   std::string ActorName(Actor actor) const override;
+  bool IsOnHardware(Actor actor) const override;
   std::string DeviceName(uint32_t device) const override;
   std::string ThreadOf(uint32_t name) const override;
   const std::string& Text(uint32_t number) const override {

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -121,6 +122,26 @@ TEST(ValidateOperationNames, AnOldUseKeepsItsNameOfTheSimulator) {
   ASSERT_THAT(p.findings.made(), SizeIs(1));
   EXPECT_EQ(p.findings.made().begin()->second.hold, "0.0");
   EXPECT_EQ(p.findings.made().begin()->second.until, "0.40000");
+}
+
+TEST(ValidateReports, OnHardwareTheCommandForTheSimulatorIsNamed) {
+  Processes p;
+  p.Use(p.a, Mode::kWrite);
+  p.Use(p.b, Mode::kWrite);
+  ASSERT_THAT(p.texts, SizeIs(1));
+  EXPECT_THAT(p.texts[0],
+              MatchesRegex("(.|\n)*\n  to repeat it: DEVRT_BACKENDS=mtia devrt "
+                           "check --witness -- [^\n]*/layers_validate[^\n]*"));
+  p.device = p.validator.AddBackend("simulator", true);
+  const devrt_stream a = p.NewStream(112);
+  const devrt_stream b = p.NewStream(128);
+  Caller caller;
+  caller.name = "other work";
+  for (const devrt_stream stream : {a, b}) {
+    p.validator.Enqueue(caller, stream, {{1 << 20, kSize, Mode::kWrite}});
+  }
+  ASSERT_THAT(p.texts, SizeIs(2));
+  EXPECT_THAT(p.texts[1], Not(HasSubstr("to repeat it")));
 }
 
 // The stream `number`, which another library has made.
