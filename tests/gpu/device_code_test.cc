@@ -18,6 +18,7 @@
 #include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/turn_kernel.h"
+#include "tests/gpu/device_threads.h"
 #include "tests/gpu/tensors.h"
 
 namespace devrt::gpu {
