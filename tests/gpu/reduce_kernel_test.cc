@@ -365,6 +365,21 @@ TEST_F(ReduceTest, PartsOfColumnsFitTheirMemory) {
   }
 }
 
+// Few blocks keep a device busy, but where they are too few parts there are
+// twice as many.
+TEST_F(ReduceTest, ColumnsHaveFewBlocksOrEnoughParts) {
+  alignas(16) static char in[16];  // is not read
+  std::vector<float> out(4096);
+  for (const auto& [columns, parts] :
+       {std::pair<int64_t, uint32_t>{1'024, 8}, {2'048, 4}, {3'200, 5}}) {
+    ReduceArgs args;
+    PackReduce(
+        DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, columns}),
+        TensorOf(in, DEVRT_FLOAT32, {int64_t{1} << 20, columns}), 1, &args);
+    EXPECT_EQ(args.parts, parts) << columns;
+  }
+}
+
 // One lane that takes all elements, which a sum in their order would lose.
 TEST_F(ReduceTest, ALaneAloneIsAccurate) {
   const std::vector<float> in(1 << 21, 0.1f);
