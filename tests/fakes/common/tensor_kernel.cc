@@ -361,10 +361,10 @@ constexpr Kernel kKernels[] = {
 #define DEVRT_REAL_DTYPES_ONLY
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
-#define DEVRT_KERNEL_TILE(name, type, side) \
-  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, side>>},
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned) \
-  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y, is_aligned>>},
+#define DEVRT_KERNEL_TILE(name, type, group, side) \
+  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, group, side>>},
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole) \
+  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y, is_whole>>},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
