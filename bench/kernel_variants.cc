@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <tuple>
 
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
@@ -87,38 +86,18 @@ class Variants {
     for (const Of& of : {Of{DEVRT_UINT8, 1}, Of{DEVRT_FLOAT16, 2}}) {
       for (const int64_t columns : {8192, 8191}) {
         const FastApply fast = Turned(of.dtype, of.item, columns);
-        for (const auto& [name, x, y] : {std::tuple{"32_32_true_4", 32, 32},
-                                         std::tuple{"32_32_true_6", 32, 32},
-                                         std::tuple{"32_64_true_4", 32, 64},
-                                         std::tuple{"32_32_false_4", 32, 32},
-                                         std::tuple{"32_64_false_3", 32, 64}}) {
-          // Odd rows are not aligned to words.
-          if (columns % 2 != 0 && std::strstr(name, "true") != nullptr)
-            continue;
-          TryTiles("turn_" + std::to_string(of.item) + "_" + name, fast,
-                   static_cast<uint32_t>(x * 4 / of.item),
-                   static_cast<uint32_t>(y * 4 / of.item));
+        for (const char* const is_whole : {"true", "false"}) {
+          // Odd rows are not whole words.
+          if (columns % 2 != 0 && std::strcmp(is_whole, "true") == 0) continue;
+          TryTiles("turn_" + std::to_string(of.item) + "_" + is_whole, fast,
+                   static_cast<uint32_t>(32 * 4 / of.item),
+                   static_cast<uint32_t>(64 * 4 / of.item));
+        }
+        if (of.item == 2 && columns % 2 == 0) {
+          TryTiles("tile_2x2_32", fast, 64, 64);
         }
         End();
       }
-    }
-  }
-
-  void Windows() {
-    for (const int64_t columns : {8192, 8191}) {
-      const int64_t rows = kBytes / 4 / columns;
-      const FastApply fast = Choose(
-          DEVRT_OP_COPY, Copy({Block(2), DEVRT_FLOAT32, {rows, columns}, {}}),
-          {Copy({static_cast<char*>(Block(0)) + 4,
-                 DEVRT_FLOAT32,
-                 {rows, columns},
-                 {4 * (columns + 64), 4}})});
-      Begin("copy of a window of " + std::to_string(columns));
-      for (const char* const kernel : {"shift_4_3", "shift_4_4"}) {
-        Try(kernel, static_cast<double>(8 * rows * columns), fast.blocks,
-            &fast.shift);
-      }
-      End();
     }
   }
 
@@ -151,27 +130,23 @@ class Variants {
       }
       const std::string name = of.name;
       Begin("sum of all " + name);
-      for (const char* const kernel : kAdjacent) {
-        for (const uint64_t blocks : {528u, 1056u, 2048u}) {
-          ReduceTuning tuning;
-          tuning.adjacent_blocks = blocks;
-          Reduce("adjacent_" + name + kernel,
-                 std::to_string(blocks) + " blocks",
-                 Copy({Block(2), of.sum, {1}, {}}),
-                 Copy({Block(0), of.dtype, {kBytes / of.item}, {}}), 1, tuning);
-        }
+      for (const uint64_t blocks : {264u, 396u, 528u, 660u, 1056u}) {
+        ReduceTuning tuning;
+        tuning.adjacent_blocks = blocks;
+        tuning.adjacent_float_blocks = blocks;
+        Reduce("adjacent_" + name, std::to_string(blocks) + " blocks",
+               Copy({Block(2), of.sum, {1}, {}}),
+               Copy({Block(0), of.dtype, {kBytes / of.item}, {}}), 1, tuning);
       }
       End();
       Begin("sum of rows of 8192 of " + name);
       const int64_t rows = kBytes / of.item / 8192;
-      for (const char* const kernel : kAdjacent) {
-        for (const uint64_t bytes : {64u, 128u, 256u}) {
-          ReduceTuning tuning;
-          tuning.lane_bytes = bytes;
-          Reduce("adjacent_" + name + kernel, std::to_string(bytes) + " a lane",
-                 Copy({Block(2), of.sum, {rows, 1}, {}}),
-                 Copy({Block(0), of.dtype, {rows, 8192}, {}}), 2, tuning);
-        }
+      for (const uint64_t bytes : {64u, 128u, 256u}) {
+        ReduceTuning tuning;
+        tuning.lane_bytes = bytes;
+        Reduce("adjacent_" + name, std::to_string(bytes) + " a lane",
+               Copy({Block(2), of.sum, {rows, 1}, {}}),
+               Copy({Block(0), of.dtype, {rows, 8192}, {}}), 2, tuning);
       }
       End();
     }
@@ -189,8 +164,6 @@ class Variants {
   }
 
  private:
-  static constexpr const char* kAdjacent[] = {"_4_4", "_4_5", "_8_3"};
-
   void* Block(int i) const { return reinterpret_cast<void*>(blocks_[i]); }
 
   static FastApply Choose(uint32_t op, const Tensor& out,
@@ -288,18 +261,16 @@ class Variants {
                int64_t rows, int64_t columns) {
     Begin("sum over columns of " + name + ", " + std::to_string(columns) +
           " wide");
-    for (const int deep : {4, 8}) {
-      for (const uint64_t across : {64u, 128u, 256u}) {
-        for (const uint64_t blocks : {396u, 528u}) {
-          ReduceTuning tuning;
-          tuning.across = across;
-          tuning.columns_blocks = blocks;
-          Reduce("columns_" + name + "_" + std::to_string(deep),
-                 "across " + std::to_string(across) + ", blocks " +
-                     std::to_string(blocks),
-                 Copy({Block(2), sum, {1, columns}, {}}),
-                 Copy({Block(0), dtype, {rows, columns}, {}}), 1, tuning);
-        }
+    for (const uint64_t across : {64u, 128u, 256u}) {
+      for (const uint64_t blocks : {264u, 528u}) {
+        ReduceTuning tuning;
+        tuning.across = across;
+        tuning.columns_blocks = blocks;
+        Reduce("columns_" + name,
+               "across " + std::to_string(across) + ", blocks " +
+                   std::to_string(blocks),
+               Copy({Block(2), sum, {1, columns}, {}}),
+               Copy({Block(0), dtype, {rows, columns}, {}}), 1, tuning);
       }
     }
     End();
@@ -324,7 +295,6 @@ void RunVariants(const char* path, CUstream stream, const Timer& timer,
   variants.Casts();
   variants.Bytes();
   variants.Tiles();
-  variants.Windows();
   variants.Reductions();
 }
 

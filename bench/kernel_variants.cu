@@ -6,7 +6,6 @@
 #include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/rows_kernel.h"
-#include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
 #include "backends/gpu/turn_kernel.h"
 
@@ -40,41 +39,29 @@ BYTES(1)
 BYTES(2)
 BYTES(4)
 
-#define SHIFT(units, blocks)                                                  \
-  KERNEL(blocks)                                                              \
-  shift_##units##_##blocks(const __grid_constant__ devrt::gpu::ShiftArgs a) { \
-    devrt::gpu::ShiftThread<units>(a, blockIdx.x, threadIdx.x);               \
-  }
-SHIFT(4, 3)
-SHIFT(4, 4)
-
-#define TILE(name, type, side)                                           \
+#define TILE(name, type, group, side)                                    \
   KERNEL(1)                                                              \
   tile_##name##_##side(const __grid_constant__ devrt::gpu::TileArgs a) { \
-    using Tile = devrt::gpu::Tile<type, side>;                           \
+    using Tile = devrt::gpu::Tile<type, group, side>;                    \
     __shared__ Tile::Shared shared;                                      \
     Tile::Run(a, BLOCK, &shared);                                        \
   }
-TILE(4, uint32_t, 32)
-TILE(4, uint32_t, 64)
-TILE(8, uint64_t, 32)
+TILE(2x2, uint16_t, 2, 32)
+TILE(4, uint32_t, 1, 32)
+TILE(4, uint32_t, 1, 64)
+TILE(8, uint64_t, 1, 32)
 
-#define TURN(name, type, wide, high, is_aligned, blocks)         \
-  KERNEL(blocks)                                                 \
-  turn_##name##_##wide##_##high##_##is_aligned##_##blocks(       \
-      const __grid_constant__ devrt::gpu::TileArgs a) {          \
-    using Turn = devrt::gpu::Turn<type, wide, high, is_aligned>; \
-    __shared__ Turn::Shared shared;                              \
-    Turn::Run(a, BLOCK, &shared);                                \
+#define TURN(name, type, is_whole)                                           \
+  KERNEL(4)                                                                  \
+  turn_##name##_##is_whole(const __grid_constant__ devrt::gpu::TileArgs a) { \
+    using Turn = devrt::gpu::Turn<type, 32, 64, is_whole>;                   \
+    __shared__ Turn::Shared shared;                                          \
+    Turn::Run(a, BLOCK, &shared);                                            \
   }
-#define TURNS(name, type)            \
-  TURN(name, type, 32, 32, true, 4)  \
-  TURN(name, type, 32, 32, true, 6)  \
-  TURN(name, type, 32, 64, true, 4)  \
-  TURN(name, type, 32, 32, false, 4) \
-  TURN(name, type, 32, 64, false, 3)
-TURNS(1, uint8_t)
-TURNS(2, uint16_t)
+TURN(1, uint8_t, true)
+TURN(1, uint8_t, false)
+TURN(2, uint16_t, true)
+TURN(2, uint16_t, false)
 
 __device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
 
@@ -82,26 +69,21 @@ extern "C" __global__ void claim(uint32_t ticket) {
   devrt::gpu::ClaimSlot(g_slots, ticket);
 }
 
-#define COLUMNS(name, type, deep)                                             \
-  KERNEL(1)                                                                   \
-  columns_##name##_##deep(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
-    __shared__ devrt::gpu::ColumnsShared<type> shared;                        \
-    devrt::gpu::ColumnsBlock<type, deep>(a, BLOCK, g_slots, &shared);         \
+#define COLUMNS(name, type)                                          \
+  KERNEL(1)                                                          \
+  columns_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
+    __shared__ devrt::gpu::ColumnsShared<type> shared;               \
+    devrt::gpu::ColumnsBlock<type>(a, BLOCK, g_slots, &shared);      \
   }
-#define ADJACENT(name, type, loads, blocks)                                \
-  KERNEL(blocks)                                                           \
-  adjacent_##name##_##loads##_##blocks(                                    \
-      const __grid_constant__ devrt::gpu::ReduceArgs a) {                  \
-    __shared__ devrt::gpu::AdjacentShared<type, tensor::Add> shared;       \
-    devrt::gpu::AdjacentBlock<type, tensor::Add, loads>(a, BLOCK, g_slots, \
-                                                        &shared);          \
+#define ADJACENT(name, type)                                                  \
+  KERNEL((devrt::gpu::kAdjacentBlocks<type, tensor::Add>))                    \
+  adjacent_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) {         \
+    __shared__ devrt::gpu::AdjacentShared<type, tensor::Add> shared;          \
+    devrt::gpu::AdjacentBlock<type, tensor::Add>(a, BLOCK, g_slots, &shared); \
   }
 #define REDUCTIONS(name, type) \
-  COLUMNS(name, type, 4)       \
-  COLUMNS(name, type, 8)       \
-  ADJACENT(name, type, 4, 4)   \
-  ADJACENT(name, type, 4, 5)   \
-  ADJACENT(name, type, 8, 3)
+  COLUMNS(name, type)          \
+  ADJACENT(name, type)
 REDUCTIONS(float32, float)
 REDUCTIONS(float16, tensor::Float16)
 REDUCTIONS(int32, int32_t)

@@ -13,10 +13,11 @@ __device__ devrt::gpu::Slot
 
 }  // namespace
 
-// The bounds leave room for four blocks on a multiprocessor, which hide the
-// time of loads.  More would leave too few registers.
+// The bounds leave room for enough blocks on a multiprocessor to hide the time
+// of loads.  More would leave too few registers.
 #define ADJACENT(operation, name, type, Op)                              \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)  \
+  extern "C" __global__ void __launch_bounds__(                          \
+      devrt::gpu::kThreads, (devrt::gpu::kAdjacentBlocks<type, Op>))     \
       devrt_adjacent_##operation##_##name(                               \
           const __grid_constant__ devrt::gpu::ReduceArgs a) {            \
     __shared__ devrt::gpu::AdjacentShared<type, Op> shared;              \

@@ -58,7 +58,7 @@ struct Adjacent {
   uint32_t count;       // of the packs
   uint32_t head, tail;  // elements before and behind the packs
 
-  // Fewer than 2^32 packs.
+  // Fewer than kDivisibleEnd packs.
   DEVRT_HOST_DEVICE Adjacent(const char* from, uint64_t elements) {
     const auto above = static_cast<uint32_t>(
         -reinterpret_cast<uintptr_t>(from) % 16 / sizeof(T));
@@ -99,6 +99,15 @@ DEVRT_HOST_DEVICE DEVRT_NOINLINE void StoreAdjacent(const ReduceArgs& args,
 }
 
 // ---- One thread's elements --------------------------------------------------
+
+// The packs that a lane loads at once, and the blocks that shall fit a
+// multiprocessor.  Integers, whose sums are wider, have no registers for more.
+template <typename T, typename Op>
+inline constexpr int kAdjacentLoads =
+    std::is_floating_point_v<PartialType<T>> && !std::is_same_v<Op, BitOr> ? 8
+                                                                           : 4;
+template <typename T, typename Op>
+inline constexpr int kAdjacentBlocks = kAdjacentLoads<T, Op> == 8 ? 3 : 4;
 
 // Reduces every `lanes`-th pack, kLoads of them at once.
 template <typename T, int kLoads, typename Folding>
@@ -142,6 +151,7 @@ template <typename T, typename Op>
 struct AdjacentShared {
   using Many = typename Folding<T, Op>::Many;
   Many warps[kThreads / kWarp];
+  Many part;  // where one block takes all parts of a result
   uint32_t is_last;
 };
 
@@ -240,6 +250,8 @@ DEVRT_HOST_DEVICE bool IsLastPart(const ReduceArgs& args, const Block& block,
 // Frees the slot behind the last result in parts.
 DEVRT_HOST_DEVICE inline void FreeSlot(const ReduceArgs& args, Slot* slot) {
   const auto results = static_cast<uint32_t>(args.kept.elements);
+  // What this block has read is read before another call has the slot.
+  Fence();
   if (results > 1) {
     if (AtomicAdd(&slot->done, 1) + 1 != results) return;
     slot->done = 0;
@@ -249,7 +261,7 @@ DEVRT_HOST_DEVICE inline void FreeSlot(const ReduceArgs& args, Slot* slot) {
 }
 
 // devrt_adjacent_<operation>_<dtype>
-template <typename T, typename Op, int kLoads = 4>
+template <typename T, typename Op, int kLoads = kAdjacentLoads<T, Op>>
 DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
                                      Slot* slots,
                                      AdjacentShared<T, Op>* shared) {
@@ -290,12 +302,12 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
     // Another call has the slot: the first block takes all parts.
     if (mine != 0) return;
     block.Together([&](uint32_t thread) {
-      if (thread == 0) shared->warps[0] = values[0];
+      if (thread == 0) shared->part = values[0];
     });
     block.Together([&](uint32_t thread) {
       Many& sum = sums[thread];
       if (part == 0) sum = folding.NothingOfMany();
-      if (part % kThreads == thread) sum = Op::Apply(sum, shared->warps[0]);
+      if (part % kThreads == thread) sum = Op::Apply(sum, shared->part);
     });
   }
   if (has_slot) {
@@ -366,7 +378,7 @@ DEVRT_HOST_DEVICE void FoldShort(const ReduceArgs& args, const Folding& folding,
 template <typename T, typename Op>
 DEVRT_HOST_DEVICE void ShortBlock(
     const ReduceArgs& args, const Block& block,
-    PerThread<typename Folding<T, Op>::Few>* shared) {
+    [[maybe_unused]] PerThread<typename Folding<T, Op>::Few>* shared) {
   using Fold = Folding<T, Op>;
   using Few = typename Fold::Few;
   using Many = typename Fold::Many;

@@ -115,23 +115,6 @@ struct RowsCursor {
   }
 };
 
-// The packs of 16 bytes that a thread of devrt_shift copies.
-inline constexpr int kShiftUnits = 4;
-
-// The arguments of devrt_shift, a copy of rows of adjacent bytes.
-struct ShiftArgs {
-  static constexpr uint32_t kMostAxes = 6;
-  uint64_t bytes;  // of a row
-  uint32_t rows;
-  uint32_t lanes, lane_bits;       // threads of a chunk of a row: 2^lane_bits
-  Divisor chunks;                  // of a row
-  uint32_t axes;                   // of rows: at least 1; innermost first
-  Divisor extents[kMostAxes - 1];  // without the last axis
-  int64_t strides[kMostAxes][2];   // of out, then in
-  const void* in;
-  void* out;
-};
-
 // The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose
 // input is adjacent on one axis, x, and whose output is adjacent on another, y.
 struct TileArgs {

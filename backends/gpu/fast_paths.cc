@@ -12,15 +12,15 @@
 namespace devrt::gpu {
 
 const TileKernel kTileKernels[kTileKernelCount] = {
-#define DEVRT_KERNEL_TILE(name, type, side) \
-  {#name, sizeof(type), side, side, false, false},
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned) \
-  {#name,                                               \
-   sizeof(type),                                        \
-   Turn<type, x, y, is_aligned>::kSideX,                \
-   Turn<type, x, y, is_aligned>::kSideY,                \
-   true,                                                \
-   is_aligned},
+#define DEVRT_KERNEL_TILE(name, type, group, side) \
+  {#name, sizeof(type), group * side, group * side, false, group > 1},
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole) \
+  {#name,                                             \
+   sizeof(type),                                      \
+   Turn<type, x, y, is_whole>::kSideX,                \
+   Turn<type, x, y, is_whole>::kSideY,                \
+   true,                                              \
+   is_whole},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
@@ -200,56 +200,6 @@ bool WidenCopy(const Launchable& l, uint32_t* kernel, ApplyWalk* wide) {
   return true;
 }
 
-// Shorter rows are copied by elements.
-constexpr uint64_t kLeastShifted = 64;
-
-// Returns true for a copy of rows of adjacent bytes that are no packs.
-bool ChooseShift(const Launchable& l, FastApply* fast) {
-  const ApplyWalk& walk = l.walk;
-  const uint32_t dtype = l.operands[0].dtype;
-  const auto item = static_cast<int64_t>(DtypeSize(dtype));
-  const auto bytes = static_cast<uint64_t>(walk.extents[0] * item);
-  if (dtype == DEVRT_BOOL || bytes < kLeastShifted ||
-      walk.strides[0][0] != item || walk.strides[0][1] != item ||
-      walk.axes > 1 + ShiftArgs::kMostAxes || IsPacked(l, 16 / item)) {
-    return false;
-  }
-  ShiftArgs* const shift = &fast->shift;
-  *shift = {};
-  shift->bytes = bytes;
-  shift->axes = walk.axes == 1 ? 1 : walk.axes - 1;
-  shift->in = l.operands[1].data;
-  shift->out = l.operands[0].data;
-  // Where rows begin in their first pack: at one place, or anywhere.
-  const auto begin = reinterpret_cast<uintptr_t>(shift->out);
-  uint64_t rows = 1, strides = 0;
-  for (uint32_t k = 1; k < walk.axes; ++k) {
-    const auto extent = static_cast<uint64_t>(walk.extents[k]);
-    rows *= extent;
-    strides |= static_cast<uint64_t>(walk.strides[k][0]);
-    if (k + 1 < walk.axes) shift->extents[k - 1] = Divisor::Of(extent);
-    for (int i = 0; i < 2; ++i) shift->strides[k - 1][i] = walk.strides[k][i];
-  }
-  const uint64_t skipped = strides % 16 == 0 ? begin % 16 : 15;
-  const uint64_t packs = (skipped + bytes + 15) / 16;
-  while (shift->lane_bits < 8 &&
-         (uint64_t{kShiftUnits} << shift->lane_bits) < packs) {
-    ++shift->lane_bits;
-  }
-  shift->lanes = 1u << shift->lane_bits;
-  const uint64_t per_chunk = uint64_t{kShiftUnits} * shift->lanes;
-  const uint64_t chunks = (packs + per_chunk - 1) / per_chunk;
-  if (chunks * shift->lanes >= kDivisibleEnd ||
-      rows >= kDivisibleEnd / (chunks * shift->lanes)) {
-    return false;
-  }
-  shift->rows = static_cast<uint32_t>(rows);
-  shift->chunks = Divisor::Of(chunks);
-  fast->path = Path::kShift;
-  fast->blocks = BlocksFor(rows * chunks * shift->lanes, 1);
-  return true;
-}
-
 bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   fast->kernel = KernelDtype(op, l);
   const int pack = RowsPack(DtypeSize(fast->kernel));
@@ -294,10 +244,14 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
-// Returns true if every row of both operands begins at a word.
-bool AreRowsAligned(const Launchable& l, uint32_t turned) {
+// Returns true if the rows of both operands, on both axes, begin at words and
+// end at words.
+bool AreRowsWhole(const Launchable& l, uint32_t turned) {
+  const uint64_t item = DtypeSize(l.operands[0].dtype);
   uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
-                  reinterpret_cast<uintptr_t>(l.operands[1].data);
+                  reinterpret_cast<uintptr_t>(l.operands[1].data) |
+                  static_cast<uint64_t>(l.walk.extents[0]) * item |
+                  static_cast<uint64_t>(l.walk.extents[turned]) * item;
   for (uint32_t k = 0; k < l.walk.axes; ++k) {
     if (k != 0) bits |= static_cast<uint64_t>(l.walk.strides[k][0]);
     if (k != turned) bits |= static_cast<uint64_t>(l.walk.strides[k][1]);
@@ -310,12 +264,13 @@ uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
   const bool turns =
       l.walk.strides[turned][1] == item && l.walk.strides[0][0] == item;
-  const bool is_aligned = AreRowsAligned(l, turned);
+  const bool is_whole = AreRowsWhole(l, turned);
   uint32_t found = 0;
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
     const TileKernel& kernel = kTileKernels[i];
-    if (kernel.item == item && (turns || !kernel.is_turn) &&
-        (is_aligned || !kernel.is_aligned)) {
+    if (kernel.item == item &&
+        (turns || (!kernel.is_turn && !kernel.is_whole)) &&
+        (is_whole || !kernel.is_whole)) {
       found = i;
     }
   }
@@ -388,7 +343,7 @@ void ChooseFast(uint32_t op, const ApplyWalk& walk, const Operand* operands,
     (void)ChooseRows(op, l, fast);
   } else if (operands[0].dtype != operands[1].dtype) {
     (void)ChooseCast(l, fast);
-  } else if (!ChooseTiles(l, fast) && !ChooseShift(l, fast)) {
+  } else if (!ChooseTiles(l, fast)) {
     (void)ChooseRows(op, l, fast);
   }
 }

@@ -18,8 +18,8 @@ namespace devrt::gpu {
 struct TileKernel {
   const char* name;
   uint32_t item, side_x, side_y;
-  bool is_turn;  // devrt_turn_<name>, else devrt_tile_<name>
-  bool is_aligned;
+  bool is_turn;   // devrt_turn_<name>, else devrt_tile_<name>
+  bool is_whole;  // for rows of whole words, adjacent on both axes
 };
 extern const TileKernel kTileKernels[kTileKernelCount];
 
@@ -30,14 +30,12 @@ struct FastApply {
     kCast,   // devrt_cast_<dtype>
     kTiles,  // devrt_tile_<bytes> and devrt_turn_<bytes>
     kBytes,  // devrt_bytes
-    kShift,  // devrt_shift
   };
   Path path = Path::kNone;
   uint32_t kernel = 0;  // a dtype, or the index in kernel_tiles.inc
   unsigned blocks = 0;
-  RowsArgs rows;    // for kRows, kCast and kBytes
-  TileArgs tiles;   // for kTiles
-  ShiftArgs shift;  // for kShift
+  RowsArgs rows;   // for kRows, kCast and kBytes
+  TileArgs tiles;  // for kTiles
 };
 
 // Chooses for `op` on `walk`, which has `count` operands.  Operand 0 is the

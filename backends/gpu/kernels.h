@@ -164,7 +164,6 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
   auto& tensors = device->kernels.tensors;
   load(elementwise, "devrt_fill", &tensors.fill);
   load(elementwise, "devrt_convert", &tensors.convert);
-  load(rows, "devrt_shift", &tensors.shift);
   load(rows, "devrt_bytes", &tensors.bytes);
   load(reduce, "devrt_reduce_claim", &tensors.reduce.claim);
   load(columns, "devrt_columns_claim", &tensors.columns.claim);
@@ -216,7 +215,6 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
     RowsArgs rows = {};
     rows.axes = 1;
     TileArgs tiles = {};
-    ShiftArgs shift = {};
     ReduceArgs reduce = {};
     reduce.lanes = 1;
     reduce.parts = 1;
@@ -226,7 +224,6 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
     const auto& kernels = device->kernels.tensors;
     run(kernels.fill, kThreads, &fill);
     run(kernels.convert, kThreads, &apply);
-    run(kernels.shift, kThreads, &shift);
     run(kernels.bytes, kThreads, &rows);
     run_each(kernels.apply, &apply);
     run_each(kernels.rows, &rows);

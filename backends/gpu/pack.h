@@ -43,10 +43,11 @@ unsigned PackApply(uint32_t op, const tensor::Tensor& out,
 // How reductions share their work.  Benchmarks try other values.
 struct ReduceTuning {
   uint64_t blocks = 512;  // enough for a reduce kernel to keep a device busy
-  uint64_t adjacent_blocks = 528;  // enough for an adjacent kernel
-  uint64_t lane_bytes = 128;       // of one result that are worth a lane of it
+  uint64_t adjacent_blocks = 528;        // enough for an adjacent kernel
+  uint64_t adjacent_float_blocks = 396;  // enough for one of sums of floats
+  uint64_t lane_bytes = 128;  // of one result that are worth a lane of it
   uint64_t short_rows = kShortRows;
-  uint64_t columns_blocks = 528;  // enough for a columns kernel
+  uint64_t columns_blocks = 264;  // enough for a columns kernel
   uint64_t across = 128;  // bytes of a row of threads of a columns kernel
 };
 

@@ -42,21 +42,30 @@ uint64_t PowerFrom(uint64_t value) {
 
 // Fewer bytes than these are gathered.
 constexpr uint64_t kLeastAdjacent = 32;
-// The bytes that a lane loads at once, and results that have a pack for each
-// lane of a warp.
-constexpr uint64_t kBytesAtOnce = 64;
+// The bytes of a part that are worth a lane, and results that have a pack for
+// each lane of a warp.
+constexpr uint64_t kLeastOfLane = 64;
 constexpr uint64_t kMostShort = 512;
+
+// Returns how many blocks keep a device busy.  Fewer of the kernels that load
+// more at once fit it: kAdjacentBlocks.
+uint64_t BusyBlocks(const ReduceTuning& tuning, const ReduceArgs& args) {
+  const tensor::DtypeClass kind = tensor::ClassOf(args.in.dtype);
+  const bool loads_more = kind == tensor::DtypeClass::kFloat &&
+                          args.op != DEVRT_REDUCE_ANY &&
+                          args.op != DEVRT_REDUCE_ALL;
+  return loads_more ? tuning.adjacent_float_blocks : tuning.adjacent_blocks;
+}
 
 void ChooseAdjacentParts(const ReduceTuning& tuning, ReduceArgs* args) {
   const uint64_t all = args->reduced.elements;
   const uint64_t results = args->kept.elements;
   if (results > Slot::kMostGroups) return;
-  // What all lanes load at once.
   const uint64_t least =
-      kThreads * kBytesAtOnce /
+      kThreads * kLeastOfLane /
       static_cast<uint64_t>(tensor::DtypeSize(args->in.dtype));
-  const uint64_t parts = std::min(
-      {tuning.adjacent_blocks / results, Slot::kMost / results, all / least});
+  const uint64_t parts = std::min({BusyBlocks(tuning, *args) / results,
+                                   Slot::kMost / results, all / least});
   if (parts < 2) return;
   args->lanes = kThreads;
   const uint64_t share = (all + parts - 1) / parts;
@@ -82,10 +91,12 @@ bool ChooseAdjacent(const ReduceTuning& tuning, ReduceArgs* args) {
     args->lanes = static_cast<uint32_t>(PowerFrom(bytes / 16));
     return true;
   }
-  args->kind = ReduceKind::kAdjacent;
   args->lanes = static_cast<uint32_t>(
       PowerUpTo(std::max<uint64_t>(bytes / tuning.lane_bytes, 1)));
   ChooseAdjacentParts(tuning, args);
+  // The kernel counts packs in 32 bits.
+  if (args->part_elements * item / 16 >= kDivisibleEnd) return false;
+  args->kind = ReduceKind::kAdjacent;
   return true;
 }
 
@@ -174,9 +185,12 @@ void ChooseColumnParts(const ReduceTuning& tuning, uint64_t width,
   args->parts = 1;
   args->part_elements = all;
   if (args->groups > Slot::kMostGroups) return;
+  // The blocks that keep a device busy, or twice as many where they are too few
+  // parts.
+  uint64_t busy = tuning.columns_blocks / args->groups;
+  if (busy < kLeastColumnParts) busy = 2 * tuning.columns_blocks / args->groups;
   const uint64_t parts =
-      std::min({tuning.columns_blocks / args->groups,
-                Slot::kMost * Slot::kBytes / (size * args->kept.elements),
+      std::min({busy, Slot::kMost * Slot::kBytes / (size * args->kept.elements),
                 kColumnsPartBytes / (size * width), all / least});
   if (parts < kLeastColumnParts) return;
   args->part_elements = (all + parts - 1) / parts;

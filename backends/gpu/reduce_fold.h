@@ -55,6 +55,8 @@ DEVRT_HOST_DEVICE P Combine(uint32_t op, P a, P b) {
 // Combines all values as a tree, which destroys them.
 template <int kCount, typename Operation, typename P>
 DEVRT_HOST_DEVICE P Fold(P* values) {
+  static_assert(kCount > 0 && (kCount & (kCount - 1)) == 0,
+                "halving another count would leave values out");
   for (int width = kCount / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) {
       values[i] = Operation::Apply(values[i], values[i + width]);

@@ -17,19 +17,24 @@ namespace devrt::gpu {
 
 inline constexpr uint32_t kTileLanes = 32;
 
-// Tiles of kSide by kSide elements.
-template <typename T, uint32_t kSide, bool kDownFirst = true>
+// Tiles of kSide by kSide words.  A word is kGroup elements, and both extents
+// are whole words.  A square of kGroup by kGroup elements is kGroup words,
+// transposed in registers.
+template <typename T, int kGroup, uint32_t kSide, bool kDownFirst = true>
 struct Tile {
-  // One element more in a row, so that those of a column are in different
+  struct alignas(sizeof(T) * kGroup) Word {
+    T items[kGroup];
+  };
+  // One word more in a row, so that the words of a column are in different
   // banks.
   struct Shared {
-    T items[kSide][kSide + 1];
+    Word words[kGroup][kSide][kSide + 1];
   };
   static constexpr uint32_t kRows = kThreads / kTileLanes;  // at once
   static constexpr uint32_t kDown = kSide / kRows;
   static constexpr uint32_t kAcross = kSide / kTileLanes;
 
-  // Where a tile begins, and its matrix.
+  // Where a tile begins, in groups, and its matrix.
   struct Place {
     uint32_t x, y;
     const char* in;
@@ -53,32 +58,47 @@ struct Tile {
     }
   };
 
+  DEVRT_HOST_DEVICE static int64_t Bytes(uint32_t groups, uint32_t rest,
+                                         int64_t stride) {
+    return (static_cast<int64_t>(groups) * kGroup + rest) * stride;
+  }
+
   DEVRT_HOST_DEVICE static void Load(const TileArgs& args, const Place& place,
                                      uint32_t thread, Shared* shared) {
     const uint32_t lane = thread % kTileLanes, row = thread / kTileLanes;
-    T items[kDown][kAcross] = {};
+    Word words[kDown][kAcross][kGroup] = {};
     for (uint32_t i = 0; i < kDown; ++i) {
       const uint32_t y = place.y + row + i * kRows;
       for (uint32_t k = 0; k < kAcross; ++k) {
         const uint32_t x = place.x + lane + k * kTileLanes;
-        if (x < args.extent_x && y < args.extent_y) {
-          items[i][k] = *reinterpret_cast<const T*>(place.in + x * args.in_x +
-                                                    y * args.in_y);
+        for (uint32_t j = 0; j < kGroup; ++j) {
+          if (x < args.extent_x / kGroup && y < args.extent_y / kGroup) {
+            words[i][k][j] = *reinterpret_cast<const Word*>(
+                place.in + Bytes(x, 0, args.in_x) + Bytes(y, j, args.in_y));
+          }
         }
       }
     }
     for (uint32_t i = 0; i < kDown; ++i) {
       for (uint32_t k = 0; k < kAcross; ++k) {
-        shared->items[lane + k * kTileLanes][row + i * kRows] = items[i][k];
+        for (uint32_t j = 0; j < kGroup; ++j) {
+          Word turned;
+          for (uint32_t m = 0; m < kGroup; ++m) {
+            turned.items[m] = words[i][k][m].items[j];
+          }
+          shared->words[j][lane + k * kTileLanes][row + i * kRows] = turned;
+        }
       }
     }
   }
 
-  DEVRT_HOST_DEVICE static T Normal(const TileArgs& args, T item) {
+  DEVRT_HOST_DEVICE static Word Normal(const TileArgs& args, Word word) {
     if constexpr (sizeof(T) == 1) {
-      if (args.is_bool != 0) return item != 0 ? 1 : 0;
+      for (int m = 0; m < kGroup && args.is_bool != 0; ++m) {
+        word.items[m] = word.items[m] != 0 ? 1 : 0;
+      }
     }
-    return item;
+    return word;
   }
 
   DEVRT_HOST_DEVICE static void Store(const TileArgs& args, const Place& place,
@@ -86,11 +106,17 @@ struct Tile {
     const uint32_t lane = thread % kTileLanes, row = thread / kTileLanes;
     for (uint32_t i = 0; i < kDown; ++i) {
       const uint32_t x = place.x + row + i * kRows;
-      for (uint32_t k = 0; k < kAcross; ++k) {
-        const uint32_t y = place.y + lane + k * kTileLanes;
-        if (x >= args.extent_x || y >= args.extent_y) continue;
-        *reinterpret_cast<T*>(place.out + x * args.out_x + y * args.out_y) =
-            Normal(args, shared.items[row + i * kRows][lane + k * kTileLanes]);
+      for (uint32_t j = 0; j < kGroup; ++j) {
+        for (uint32_t k = 0; k < kAcross; ++k) {
+          const uint32_t y = place.y + lane + k * kTileLanes;
+          if (x >= args.extent_x / kGroup || y >= args.extent_y / kGroup) {
+            continue;
+          }
+          *reinterpret_cast<Word*>(place.out + Bytes(x, j, args.out_x) +
+                                   Bytes(y, 0, args.out_y)) =
+              Normal(args,
+                     shared.words[j][row + i * kRows][lane + k * kTileLanes]);
+        }
       }
     }
   }

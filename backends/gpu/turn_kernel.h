@@ -2,18 +2,29 @@
 //
 // Copies of small elements between tensors whose adjacent elements are on
 // different axes, as functions of a block's number: as tile_kernel.h, but by
-// words of several elements, wherever rows begin and end.
+// words of several elements, wherever rows begin and end.  Where rows are not
+// whole words, the kernels load words whole, with up to 3 bytes before a row
+// and behind it.
 
 #ifndef DEVRT_BACKENDS_GPU_TURN_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_TURN_KERNEL_H_
 
 #include <cstdint>
 
-#include "backends/gpu/across.h"
 #include "backends/gpu/device_code.h"
 #include "backends/gpu/tile_kernel.h"
 
 namespace devrt::gpu {
+
+// Returns the word that begins `bytes` behind the beginning of `low`.
+DEVRT_HOST_DEVICE inline uint32_t WordAcross(uint32_t low, uint32_t high,
+                                             uint32_t bytes) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, bytes * 8);
+#else
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (8 * bytes));
+#endif
+}
 
 // Returns four of the eight bytes of `low` and `high`: the digits of `picks`
 // say which, the last digit for the first byte.
@@ -32,9 +43,9 @@ DEVRT_HOST_DEVICE inline uint32_t PickBytes(uint32_t low, uint32_t high,
 #endif
 }
 
-// Tiles of kX by kY words of kGroup elements of type T.  If all rows are
-// aligned to words, kAligned spares the work of moving words into place.
-template <typename T, uint32_t kX, uint32_t kY, bool kAligned>
+// Tiles of kX by kY words of kGroup elements of type T.  If extents and rows
+// are whole words, kIsWhole spares the work of moving words into place.
+template <typename T, uint32_t kX, uint32_t kY, bool kIsWhole>
 struct Turn {
   static constexpr uint32_t kGroup = 4 / sizeof(T);
   static constexpr uint32_t kSideX = kX * kGroup;
@@ -79,7 +90,7 @@ struct Turn {
     // the words are loaded whole, with what lies around the elements.
     DEVRT_HOST_DEVICE void Load(const char* from, uint32_t count) {
 #if DEVRT_ON_DEVICE
-      if constexpr (kAligned) {
+      if constexpr (kIsWhole) {
         if (count != 0) low = *reinterpret_cast<const uint32_t*>(from);
         return;
       }
@@ -100,7 +111,7 @@ struct Turn {
 #endif
     }
     DEVRT_HOST_DEVICE uint32_t Word() const {
-      return kAligned ? low : WordAcross(low, high, bits);
+      return kIsWhole ? low : WordAcross(low, high, bits);
     }
   };
 
@@ -168,14 +179,14 @@ struct Turn {
   DEVRT_HOST_DEVICE static void StoreRow(char* to, const uint32_t* words,
                                          uint32_t lane, uint32_t bytes) {
     const auto skip =
-        kAligned ? 0u
+        kIsWhole ? 0u
                  : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 4);
     auto* const aligned = reinterpret_cast<uint32_t*>(
         reinterpret_cast<uintptr_t>(to) & ~uintptr_t{3});
     DEVRT_UNROLLED
     for (uint32_t k = lane; k < kY; k += kTileLanes) {
       if (k * 4 + 4 > bytes + skip) continue;
-      if (kAligned || skip == 0) {
+      if (kIsWhole || skip == 0) {
         aligned[k] = words[k];
       } else if (k != 0) {
         aligned[k] = WordAcross(words[k - 1], words[k], 4 - skip);
@@ -236,9 +247,7 @@ struct Turn {
     });
     block.ForEachThread([&](uint32_t thread) {
       StoreWords(args, place, thread, *shared);
-      if (!kAligned || place.height % kGroup != 0) {
-        StoreRest(args, place, thread, *shared);
-      }
+      if (!kIsWhole) StoreRest(args, place, thread, *shared);
     });
   }
 };

@@ -208,7 +208,6 @@ TEST_F(FastApplyTest, OperationsAreThoseOfTheGeneralKernel) {
   EXPECT_GT((seen_[{Path::kRows, true}]), 25);
   EXPECT_GT((seen_[{Path::kRows, false}]), 25);
   EXPECT_GT((seen_[{Path::kTiles, false}]), 10);
-  EXPECT_GT((seen_[{Path::kShift, false}]), 10);
   EXPECT_GT((seen_[{Path::kNone, false}]), 10);
 }
 

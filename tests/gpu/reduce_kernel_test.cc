@@ -325,6 +325,20 @@ TEST_F(ReduceTest, RowsBeginAndEndAnywhere) {
   }
 }
 
+// The adjacent kernel counts packs in 32 bits.  Results that share one row of
+// 2^36 bytes are too many for parts.
+TEST_F(ReduceTest, RowsOfTooManyPacksAreGathered) {
+  alignas(16) static char in[16];  // is not read
+  std::vector<int64_t> out(600);
+  for (const int64_t bytes : {int64_t{1} << 34, int64_t{1} << 36}) {
+    ReduceArgs args;
+    PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_INT64, {600, 1}),
+               TensorOf(in, DEVRT_INT8, {600, bytes}, {0, 1}), 2, &args);
+    EXPECT_EQ(args.kind, bytes == int64_t{1} << 34 ? ReduceKind::kAdjacent
+                                                   : ReduceKind::kGathered);
+  }
+}
+
 // The slot's memory and a block's bound the parts, not the number of blocks
 // that the tuning asks for: partial sums of integers are 64 bits wide, those of
 // floats 32.
@@ -332,7 +346,8 @@ TEST_F(ReduceTest, PartsOfColumnsFitTheirMemory) {
   const int64_t rows = 1 << 20, columns = 64;
   alignas(16) static char in[16];  // is not read
   std::vector<int64_t> out(columns);
-  const ReduceTuning tuning{1 << 20, 1 << 20, 128};
+  ReduceTuning tuning;
+  tuning.columns_blocks = 1 << 20;
   for (const auto& [dtype, partial] :
        {std::pair<uint32_t, uint64_t>{DEVRT_INT32, 8},
         {DEVRT_INT64, 8},
@@ -347,6 +362,21 @@ TEST_F(ReduceTest, PartsOfColumnsFitTheirMemory) {
     const uint64_t of_block = kColumnsPartBytes / (partial * args.columns_pack *
                                                    kThreads / args.lanes);
     EXPECT_EQ(args.parts, std::min(of_slot, of_block)) << std::hex << dtype;
+  }
+}
+
+// Few blocks keep a device busy, but where they are too few parts there are
+// twice as many.
+TEST_F(ReduceTest, ColumnsHaveFewBlocksOrEnoughParts) {
+  alignas(16) static char in[16];  // is not read
+  std::vector<float> out(4096);
+  for (const auto& [columns, parts] :
+       {std::pair<int64_t, uint32_t>{1'024, 8}, {2'048, 4}, {3'200, 5}}) {
+    ReduceArgs args;
+    PackReduce(
+        DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, columns}),
+        TensorOf(in, DEVRT_FLOAT32, {int64_t{1} << 20, columns}), 1, &args);
+    EXPECT_EQ(args.parts, parts) << columns;
   }
 }
 

@@ -11,7 +11,6 @@
 #include "backends/gpu/elementwise_kernel.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
-#include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
 #include "backends/gpu/turn_kernel.h"
 
@@ -47,13 +46,13 @@ void RunTiles(const TileArgs& args, unsigned blocks) {
 
 inline void RunTiles(const FastApply& fast) {
   uint32_t kernel = 0;
-#define DEVRT_KERNEL_TILE(name, type, side)              \
-  if (kernel++ == fast.kernel) {                         \
-    RunTiles<Tile<type, side>>(fast.tiles, fast.blocks); \
+#define DEVRT_KERNEL_TILE(name, type, group, side)              \
+  if (kernel++ == fast.kernel) {                                \
+    RunTiles<Tile<type, group, side>>(fast.tiles, fast.blocks); \
   }
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned)              \
-  if (kernel++ == fast.kernel) {                                     \
-    RunTiles<Turn<type, x, y, is_aligned>>(fast.tiles, fast.blocks); \
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole)              \
+  if (kernel++ == fast.kernel) {                                   \
+    RunTiles<Turn<type, x, y, is_whole>>(fast.tiles, fast.blocks); \
   }
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
@@ -109,11 +108,6 @@ inline FastApply RunChosen(uint32_t op, const tensor::Tensor& out,
     case FastApply::Path::kBytes:
       for (unsigned i = 0; i < fast.blocks; ++i) {
         for (uint32_t t = 0; t < kThreads; ++t) BytesThread(fast.rows, i, t);
-      }
-      break;
-    case FastApply::Path::kShift:
-      for (unsigned i = 0; i < fast.blocks; ++i) {
-        for (uint32_t t = 0; t < kThreads; ++t) ShiftThread(fast.shift, i, t);
       }
       break;
     default:

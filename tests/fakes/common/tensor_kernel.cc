@@ -13,7 +13,6 @@
 #include "backends/gpu/elementwise_kernel.h"
 #include "backends/gpu/reduce_kernel.h"
 #include "backends/gpu/rows_kernel.h"
-#include "backends/gpu/shift_kernel.h"
 #include "backends/gpu/tile_kernel.h"
 #include "backends/gpu/turn_kernel.h"
 #include "backends/tensor/tensor.h"
@@ -168,38 +167,6 @@ int LaunchBytes(const Work& work, const Grid& grid, void** arguments) {
         for (unsigned i = 0; i < blocks; ++i) {
           for (uint32_t thread = 0; thread < gpu::kThreads; ++thread) {
             gpu::BytesThread(local, i, thread);
-          }
-        }
-      });
-}
-
-// The operand's rows; operand 0 is the output.
-Range RangeOf(const gpu::ShiftArgs& args, int operand) {
-  Range range = {0, static_cast<int64_t>(args.bytes)};
-  uint64_t last = args.rows;
-  for (uint32_t k = 0; k < args.axes; ++k) {
-    const bool is_last = k + 1 == args.axes;
-    const uint64_t extent = is_last ? last : args.extents[k].number;
-    range.Add(extent, args.strides[k][operand]);
-    last /= extent;
-  }
-  return range;
-}
-
-int LaunchShift(const Work& work, const Grid& grid, void** arguments) {
-  const auto args = ArgsOf<gpu::ShiftArgs>(grid, arguments);
-  const unsigned blocks = grid.blocks;
-  return engine::LaunchBody(
-      work.sim, "shift", [args, blocks](const devrt_kernel_context_v0& c) {
-        gpu::ShiftArgs local = args;
-        if (local.rows == 0) return;
-        if (!Locate(c, RangeOf(args, 0), DEVRT_ACCESS_WRITE, &local.out) ||
-            !Locate(c, RangeOf(args, 1), DEVRT_ACCESS_READ, &local.in)) {
-          return;
-        }
-        for (unsigned i = 0; i < blocks; ++i) {
-          for (uint32_t thread = 0; thread < gpu::kThreads; ++thread) {
-            gpu::ShiftThread(local, i, thread);
           }
         }
       });
@@ -362,7 +329,6 @@ int LaunchShort(const Work& work, const Grid& grid, void** arguments) {
 constexpr Kernel kKernels[] = {
     {"devrt_fill", &LaunchFill},
     {"devrt_bytes", &LaunchBytes},
-    {"devrt_shift", &LaunchShift},
     {"devrt_convert", &LaunchApply<&gpu::ConvertBlock>},
     {"devrt_reduce_claim", &LaunchClaim<Reduction::kReduce>},
     {"devrt_columns_claim", &LaunchClaim<Reduction::kColumns>},
@@ -395,10 +361,10 @@ constexpr Kernel kKernels[] = {
 #define DEVRT_REAL_DTYPES_ONLY
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
-#define DEVRT_KERNEL_TILE(name, type, side) \
-  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, side>>},
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_aligned) \
-  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y, is_aligned>>},
+#define DEVRT_KERNEL_TILE(name, type, group, side) \
+  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, group, side>>},
+#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole) \
+  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y, is_whole>>},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
