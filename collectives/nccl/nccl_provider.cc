@@ -35,7 +35,8 @@ absl::StatusOr<Provider> Open(const Flavor& flavor, const Backend& backend) {
   }
   return Provider{
       slot.engine, &slot.engine->table(), false,
-      [](devrt_comm comm) { return nccl::Member::Of(comm)->IsPending(); }};
+      [](devrt_comm comm) { return nccl::Member::Of(comm)->IsPending(); },
+      [](devrt_comm comm) { nccl::Member::Of(comm)->LetWait(); }};
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inside: a thread is in a call that submits to communicators.
+
+#ifndef DEVRT_TESTS_FAKES_NCCL_INSIDE_H_
+#define DEVRT_TESTS_FAKES_NCCL_INSIDE_H_
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/fakes/nccl/world.h"
+
+namespace devrt::fake::nccl {
+
+// The operations of a group, by communicator and stream.
+using Parts = std::vector<std::pair<CommunicatorPtr, std::vector<Op>>>;
+
+class Inside {
+ public:
+  // Counts the group.  `lock` is of the world's mutex, and held.
+  Inside(const Parts& parts, std::unique_lock<std::mutex>* lock) : lock_(lock) {
+    for (const auto& [comm, ops] : parts) comms_.insert(comm);
+    for (const CommunicatorPtr& comm : comms_) {
+      ++comm->inside;
+      comm->clique->groups[comm->rank] = ++comm->groups;
+    }
+    TheWorld().changed.notify_all();
+  }
+  // Takes the lock again, if the call has given it back.
+  ~Inside() {
+    if (!lock_->owns_lock()) lock_->lock();
+    for (const CommunicatorPtr& comm : comms_) --comm->inside;
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  // False if only some of the communicators block.
+  bool AreAlike() const {
+    return std::all_of(comms_.begin(), comms_.end(), [this](const auto& comm) {
+      return comm->blocks == (*comms_.begin())->blocks;
+    });
+  }
+
+  // Calls that block wait until the library has connected the ranks.
+  Result AwaitRanks() {
+    for (const CommunicatorPtr& comm : comms_) {
+      if (!comm->blocks || !TheWorld().knobs.calls_wait) continue;
+      TheWorld().changed.wait(
+          *lock_, [&comm] { return comm->shared->ended || HaveCome(*comm); });
+      if (comm->shared->ended) return collectives::nccl::kInternalError;
+    }
+    return collectives::nccl::kSuccess;
+  }
+
+ private:
+  // True if every rank has submitted as many groups.
+  static bool HaveCome(const Communicator& comm) {
+    const auto& groups = comm.clique->groups;
+    return static_cast<int>(groups.size()) == comm.clique->ranks &&
+           std::all_of(groups.begin(), groups.end(), [&comm](const auto& of) {
+             return of.second >= comm.groups;
+           });
+  }
+
+  std::set<CommunicatorPtr> comms_;
+  std::unique_lock<std::mutex>* const lock_;
+};
+
+}  // namespace devrt::fake::nccl
+
+#endif  // DEVRT_TESTS_FAKES_NCCL_INSIDE_H_
