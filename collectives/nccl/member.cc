@@ -120,7 +120,7 @@ devrt_status Member::TakeCall(Result result, const char* symbol) {
   }
   if (aborting_ || revoked_) {
     return Refuse(
-        DEVRT_ABORTED,
+        DEVRT_CANCELLED,
         absl::StrCat(symbol, " of ", Describe(), " was ended: it was ",
                      revoked_ ? "revoked" : "aborted"));
   }

@@ -167,6 +167,51 @@ TEST_F(NcclCommunicators, TimeOutWithoutAWatch) {
   EXPECT_OK(stream.Synchronize());
 }
 
+// K-C10: a submission waits for a rank that never comes.
+TEST_F(NcclCommunicators, EndSubmissionsThatWait) {
+  fake_nccl_knobs knobs = {};
+  knobs.calls_wait = 1;
+  Options options;
+  options.timeout = absl::Milliseconds(200);
+  const absl::Span<const Device> last(&devices_[2], 1);
+  for (const bool by_abort : {false, true}) {
+    fake_nccl_set(&knobs);
+    std::vector<Communicator> ranks = MakeRanks(options);
+    std::vector<Communicator> other = Must(Communicator::CreateAll(last));
+    const Array x = Ints(0, {1, 2});
+    const Array y = Ints(1, {1, 2});
+    Group group;
+    group.Add(ranks[0], ops::AllReduce(x, x));
+    group.Add(ranks[1], ops::AllReduce(y, y));
+    const absl::Time begin = absl::Now();
+    absl::Status submitted;
+    std::thread submitter([&] { submitted = group.Submit(); });
+    while (std::string(fake_nccl_last_call()) != "ncclGroupEnd") {
+      std::this_thread::yield();
+    }
+    // Neither another device waits, nor somebody who has a deadline.
+    const Array z = Ints(2, {3});
+    EXPECT_OK(other[0].AllReduce(z, z));
+    EXPECT_OK(other[0].Wait(streams_[2], absl::Now() + absl::Seconds(20)));
+    if (by_abort) {
+      EXPECT_OK(ranks[0].Abort("over"));
+      EXPECT_OK(ranks[1].Abort("over"));
+    }
+    submitter.join();
+    EXPECT_LT(absl::Now() - begin, options.timeout + absl::Seconds(1));
+    if (by_abort) {
+      EXPECT_STATUS(submitted, kAborted, "over");
+    } else {
+      EXPECT_THAT(submitted,
+                  StatusIs(absl::StatusCode::kDeadlineExceeded,
+                           AllOf(HasSubstr(" failed at 1 all_reduce(int32 x 2"),
+                                 HasSubstr("not complete after 200ms"))));
+    }
+    EXPECT_NE(ranks[1].comm()->state.load(), State::kReady);
+    EXPECT_THAT(Values(Ints(0, {7})), ElementsAre(7));
+  }
+}
+
 // Two calls have ended, and the library names the third.
 TEST_F(NcclCommunicators, NameTheOpenCall) {
   Options options;

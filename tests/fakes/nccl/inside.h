@@ -44,15 +44,22 @@ class Inside {
     });
   }
 
-  // Calls that block wait until the library has connected the ranks.
+  // Calls that block wait until the library has connected the ranks.  If one of
+  // a group ends, all do.
   Result AwaitRanks() {
-    for (const CommunicatorPtr& comm : comms_) {
-      if (!comm->blocks || !TheWorld().knobs.calls_wait) continue;
-      TheWorld().changed.wait(
-          *lock_, [&comm] { return comm->shared->ended || HaveCome(*comm); });
-      if (comm->shared->ended) return collectives::nccl::kInternalError;
-    }
-    return collectives::nccl::kSuccess;
+    if (!TheWorld().knobs.calls_wait) return collectives::nccl::kSuccess;
+    bool is_ended = false;
+    TheWorld().changed.wait(*lock_, [this, &is_ended] {
+      bool have_come = true;
+      for (const CommunicatorPtr& comm : comms_) {
+        is_ended = is_ended || (comm->blocks && comm->shared->ended);
+        have_come = have_come && (!comm->blocks || HaveCome(*comm));
+      }
+      return is_ended || have_come;
+    });
+    if (!is_ended) return collectives::nccl::kSuccess;
+    for (const CommunicatorPtr& comm : comms_) comm->shared->ended = true;
+    return collectives::nccl::kInternalError;
   }
 
  private:
