@@ -121,7 +121,8 @@ struct Options {
   bool shared_device = false;  // several ranks may have one device
   // A thread looks for failures and timeouts, every 100 ms.  Without it, Wait
   // and a submission that fails find both, state() and failure() find what the
-  // engine tells, and nothing ends the work meanwhile.  The simulator needs no
+  // engine tells, and nothing ends the work meanwhile; NCCL's submissions to
+  // several devices cost more then (decision 43).  The simulator needs no
   // thread: timeouts are in its time.
   bool watch = true;
   // Submissions of several communicators of one device keep one order.

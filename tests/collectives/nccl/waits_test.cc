@@ -86,7 +86,8 @@ TEST_F(NcclWaits, EndWhenAllRanksHaveCome) {
   EXPECT_EQ(sum, std::vector<char>(16, 2));
 }
 
-// K-C11.  The fake ends the process if a communicator that a call is in is freed.
+// K-C11.  The fake ends the process if a communicator is freed that a call is
+// in.
 TEST_F(NcclWaits, EndByAnAbort) {
   std::vector<Rank> ranks = Ready(2);
   const int live = fake_nccl_live();

@@ -8,12 +8,12 @@
  * communicator is aborted.  The driver's machine must be threaded
  * (DEVRT_MTIA="mode=threaded"), as a host function waits for another one.
  *
- * A communicator that blocks has the abort flag of its parent, where the parent's
- * configuration has splitShare.
+ * A child has the abort flag of its parent, where the parent's configuration
+ * has splitShare.
  *
- * It checks what NCCL requires of its caller: a context is current, only a child
- * that shares blocks, a finished or aborted communicator is not used, and none is
- * freed that another thread is in.
+ * It checks what NCCL requires of its caller: a context is current, only a
+ * child that shares blocks, a finished or aborted communicator is not used, and
+ * none is freed that another thread is in.
  *
  * DEVRT_FAKE_NCCL_VERSION is the version that it tells, 23203 otherwise.  With
  * DEVRT_FAKE_NCCL_MAY_BLOCK it takes a configuration that blocks, as a program
