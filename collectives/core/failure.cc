@@ -77,17 +77,18 @@ const CallRecord* FindSequence(const Ring& ring, uint64_t sequence) {
 
 // " at 118 all_reduce(...) ... before": the call that the engine names, or the
 // one that is not complete.  " between 118 ... and 120 ..." where only that is
-// known, and nothing if no call is open.
-std::string PlaceOf(const Comm& comm, absl::string_view why, bool asks) {
+// known, and nothing if no call is open.  Keeps the number of the first.
+std::string PlaceOf(Comm* comm, absl::string_view why, bool asks) {
   const uint64_t sequence = SequenceIn(why);
   const std::vector<uint64_t> open =
-      sequence == 0 ? OpenCalls(comm, asks) : std::vector<uint64_t>();
-  const MutexLock lock(&comm.mutex);
-  const Ring& ring = *comm.ring;
+      sequence == 0 ? OpenCalls(*comm, asks) : std::vector<uint64_t>();
+  const MutexLock lock(&comm->mutex);
+  const Ring& ring = *comm->ring;
   const CallRecord* const first = sequence != 0  ? FindSequence(ring, sequence)
                                   : open.empty() ? nullptr
                                                  : ring.Find(open.front());
   if (first == nullptr) return std::string();
+  comm->oldest_open = first->number;
   const CallRecord* const last =
       open.size() < 2 ? nullptr : ring.Find(open.back());
   if (last == nullptr) return absl::StrCat(" at ", Described(ring, *first));
@@ -245,7 +246,7 @@ absl::Status Note(Comm* comm, const absl::Status& why) {
                     IsOpen(comm->device);
   absl::Status failure(
       why.code(),
-      absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
+      absl::StrCat(comm->Text(), " failed", PlaceOf(comm, why.message(), asks),
                    ": ", why.message()));
   if (!Leave(comm, State::kFailed, failure)) return absl::OkStatus();
   return failure;
@@ -342,7 +343,7 @@ void FailIfLate(Comm* comm) {
 absl::Status AbortComm(Comm* comm, std::string_view why) {
   // Asks nobody: a backend with a full queue may not answer before the abort.
   const absl::Status status = absl::AbortedError(absl::StrCat(
-      comm->Text(), " was aborted", PlaceOf(*comm, "", /*asks=*/false), ": ",
+      comm->Text(), " was aborted", PlaceOf(comm, "", /*asks=*/false), ": ",
       absl::string_view(why.data(), why.size())));
   // After a failure that was only reported, its work may still run.
   if (!Leave(comm, State::kAborted, status) &&
