@@ -33,17 +33,25 @@ absl::Status CheckRanks(const char* call, CommSpan comms) {
     return absl::InvalidArgumentError(
         absl::StrCat(call, " needs one rank at least"));
   }
+  std::vector<bool> seen;
   for (const std::shared_ptr<Comm>& comm : comms) {
     if (comm == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           call,
           " of a Communicator that was moved from: use the one it was "
-          "moved to"));
+          "moved to, and no null pointer"));
     }
-    if (comm->key == comms[0]->key) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(call, " of ", comms[0]->Text(), " and ", comm->Text(),
-                     ": give ranks of one communicator"));
+    if (comm->key != comms[0]->key) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(call, " of ", comms[0]->Text(), " and ", comm->Text(),
+                       ": give ranks of one communicator"));
+    }
+    seen.resize(comm->size);
+    if (seen[comm->rank]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          call, " has ", comm->Text(), " twice: give each rank once"));
+    }
+    seen[comm->rank] = true;
   }
   return absl::OkStatus();
 }
