@@ -415,6 +415,14 @@ void AbortUnfinished(Comm* comm, const absl::Status& why) {
   AbortComm(comm, "its Communicator has ended").IgnoreError();
 }
 
+// The watch may not have looked since the device was lost, and ~Comm gives
+// nothing back then: the other ranks learn of it by an abort only.
+void EndOnLostDevice(Comm* comm) {
+  if (!IsLost(comm->device)) return;
+  PollForFailure(comm).IgnoreError();
+  AbortComm(comm, "its Communicator has ended").IgnoreError();
+}
+
 }  // namespace
 
 absl::Status FinishRanks(CommSpan comms, absl::Time deadline) {
@@ -439,6 +447,7 @@ void CountRank(const Comm& comm) {
 
 void EndRank(std::shared_ptr<Comm> comm) {
   const uint64_t key = comm->key;
+  EndOnLostDevice(comm.get());
   EndExchange(comm.get());  // the bootstrap may end after this
   if (IsOpen(comm->device) && comm->state.load() == State::kReady) {
     const absl::Status status = BeginFinish(comm.get());
