@@ -81,9 +81,12 @@ absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
 
 // Returns true if submissions may wait for other ranks: the watch ends them at
 // the timeout, and no other rank of the device waits for the order's lock.
-bool MayWait(const Options& options) {
-  return options.watch && options.on_failure != OnFailure::kReport &&
-         !options.shared_device;
+bool MayWait(const Comm& comm) {
+  const Options& options = comm.options;
+  const Provider& provider = comm.provider;
+  return provider.let_wait != nullptr && provider.can_wait(provider.self) &&
+         options.watch && options.timeout != absl::InfiniteDuration() &&
+         options.on_failure != OnFailure::kReport && !options.shared_device;
 }
 
 // What the rank tells the others.
@@ -100,7 +103,7 @@ absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   record.shared_device = comm.options.shared_device ? 1 : 0;
   record.allow_mixed_versions = comm.options.allow_mixed_versions ? 1 : 0;
   record.check_signatures = comm.options.check_signatures ? 1 : 0;
-  record.may_wait = MayWait(comm.options) ? 1 : 0;
+  record.may_wait = MayWait(comm) ? 1 : 0;
   record.name = comm.options.name;
   return record;
 }
@@ -146,9 +149,7 @@ absl::Status Begin(Comm* comm, int rank,
   const bool may_wait = std::all_of(
       records.begin(), records.end(),
       [](const RankRecord& record) { return record.may_wait != 0; });
-  if (may_wait && comm->provider.let_wait != nullptr) {
-    comm->provider.let_wait(comm->handle);
-  }
+  if (may_wait) comm->provider.let_wait(comm->handle);
   return absl::OkStatus();
 }
 

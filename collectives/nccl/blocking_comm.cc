@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl/blocking_comm.h"
 
+#include <cstdlib>
+
 namespace devrt::collectives::nccl {
 namespace {
 
@@ -18,8 +20,9 @@ Comm Take(Comm* place) {
 
 bool BlockingComm::IsPossible(const Library& library) {
   // Without a shared flag nothing ends a call.
-  return library.functions.comm_split != nullptr &&
-         !IsSet("NCCL_COMM_SPLIT_SHARE_RESOURCES", "0");
+  return library.flavor->calls_may_block &&
+         library.functions.comm_split != nullptr &&
+         std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES") == nullptr;
 }
 
 Result BlockingComm::Split(Comm parent, uint32_t rank, const char* name,

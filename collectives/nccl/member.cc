@@ -29,7 +29,6 @@ Member::Member(const Library& library, devrt::internal::DeviceGate* device,
 }
 
 void Member::LetWait() {
-  if (!BlockingComm::IsPossible(library_)) return;
   blocking_ = std::make_unique<BlockingComm>(library_.functions);
 }
 

@@ -5,12 +5,12 @@
 // it failed.
 //
 // The native communicator never blocks: a call that takes longer answers
-// kInProgress, and Poll tells its end.  Submissions of a member that LetWait was
-// called for take another one, whose calls block (blocking_comm.h).
+// kInProgress, and Poll tells its end.  Submissions of a member that LetWait
+// was called for take another one, whose calls block (blocking_comm.h).
 //
-// Threads: as devrt_collectives.h says.  Poll and Abort may run beside the other
-// calls, so each call that uses the native communicator holds a Use, and Abort
-// waits for those.
+// Threads: as devrt_collectives.h says.  Poll and Abort may run beside the
+// other calls, so each call that uses the native communicator holds a Use, and
+// Abort waits for those.
 
 #ifndef DEVRT_COLLECTIVES_NCCL_MEMBER_H_
 #define DEVRT_COLLECTIVES_NCCL_MEMBER_H_
@@ -58,8 +58,8 @@ class Member {
   // The configuration of the native communicator, which does not block.
   Config config() const;
 
-  // Lets submissions wait for other ranks, on every rank alike, if the library
-  // can end such waits: before the first poll.
+  // Lets submissions wait for other ranks, on every rank alike, where
+  // BlockingComm::IsPossible: before the first poll.
   void LetWait();
   bool waits() const { return blocking_ != nullptr; }
   // The one for submissions, once the member has been ready.
@@ -100,9 +100,9 @@ class Member {
   devrt_status Take(Result result, const char* symbol);
   // As Take, of an answer that leaves the member as it was.
   devrt_status Report(Result result, const char* symbol) const;
-  // Of a call that enqueues, and of a group.  Where submissions wait, the answer
-  // is the failure itself, and no poll tells of it; a refusal leaves the member
-  // as it was.
+  // Of a call that enqueues, and of a group.  Where submissions wait, the
+  // answer is the failure itself, and no poll tells of it; a refusal leaves the
+  // member as it was.
   [[gnu::cold]] devrt_status TakeCall(Result result, const char* symbol);
   [[gnu::cold]] devrt_status TakeGroup(Result result);
 
@@ -116,6 +116,7 @@ class Member {
   void NoteFinishing();
   bool IsFinished() const { return state_.load() == kEnded; }
   void NoteRevoked();
+  bool IsRevoked() const { return revoked_; }
   // Ends what submissions have enqueued, and those that wait, where the native
   // communicator has no part in it.
   Result EndCalls() { return waits() ? blocking_->EndCalls() : kSuccess; }
