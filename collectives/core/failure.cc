@@ -154,8 +154,27 @@ class Helpers {
   const std::shared_ptr<Shared> shared_;
 };
 
-// Ends what runs on the communicators.  Quarantine for the devices of those
-// that the engine does not end.  `for_good`: aborts also what was ended before.
+// Waits for the calls of the communicators.  Quarantine for the devices of
+// those that the engine does not end.
+absl::Status AwaitEnds(absl::Span<const std::shared_ptr<Comm>> comms,
+                       Helpers* helpers) {
+  absl::Status status;
+  const std::vector<const Comm*> open = helpers->Wait();
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    if (std::find(open.begin(), open.end(), comm.get()) == open.end()) continue;
+    comm->abandoned.store(true);
+    const std::string text = absl::StrCat(
+        "abort of ", comm->Text(), " did not return within ",
+        absl::FormatDuration(absl::Milliseconds(abort_limit_ms.load())),
+        ": the engine is stuck, and the device's work cannot be ended");
+    devrt::internal::LoseDevice(comm->device, text).IgnoreError();
+    status = absl::InternalError(text);
+  }
+  return status;
+}
+
+// Ends what runs on the communicators.  `for_good`: aborts also what was ended
+// before.
 absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
                     bool for_good = false) {
   Helpers helpers;
@@ -171,19 +190,7 @@ absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
     helpers.Start(comm, {is_parent || (can_revoke && comms.size() > 1),
                          /*abort=*/!is_parent});
   }
-  absl::Status status;
-  const std::vector<const Comm*> open = helpers.Wait();
-  for (const std::shared_ptr<Comm>& comm : comms) {
-    if (std::find(open.begin(), open.end(), comm.get()) == open.end()) continue;
-    comm->abandoned.store(true);
-    const std::string text = absl::StrCat(
-        "abort of ", comm->Text(), " did not return within ",
-        absl::FormatDuration(absl::Milliseconds(abort_limit_ms.load())),
-        ": the engine is stuck, and the device's work cannot be ended");
-    devrt::internal::LoseDevice(comm->device, text).IgnoreError();
-    status = absl::InternalError(text);
-  }
-  return status;
+  return AwaitEnds(comms, &helpers);
 }
 
 // Returns false if it has another state than kReady.
@@ -356,6 +363,21 @@ absl::Status AbortComm(Comm* comm, std::string_view why) {
 
 absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms) {
   return EndAll(comms, /*for_good=*/true);
+}
+
+absl::Status EndWaits(absl::Span<const std::shared_ptr<Comm>> comms) {
+  Helpers helpers;
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    if (comm->state.load() != State::kFailed || comm->abandoned.load() ||
+        comm->options.on_failure == OnFailure::kReport ||
+        comm->provider.let_wait == nullptr) {
+      continue;
+    }
+    comm->ended.store(true);
+    // Another thread may be in this call: the second one ends behind the first.
+    helpers.Start(comm, {/*revoke=*/true, /*abort=*/false});
+  }
+  return AwaitEnds(comms, &helpers);
 }
 
 void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,

@@ -314,7 +314,11 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
       DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
     }
     DEVRT_RETURN_IF_ERROR(CheckFlag(*comm, DEVRT_COLLECTIVES_SHRINK, "Shrink"));
-    if (comm->ended.load() && !comm->provider.Has(DEVRT_COLLECTIVES_REVOKE)) {
+    // Where it has only just failed, the abort is about to begin.
+    const bool is_aborted =
+        comm->ended.load() || (comm->state.load() == State::kFailed &&
+                               comm->options.on_failure != OnFailure::kReport);
+    if (is_aborted && !comm->provider.Has(DEVRT_COLLECTIVES_REVOKE)) {
       return absl::FailedPreconditionError(absl::StrCat(
           comm->Text(), ": ", comm->info.name, " ", comm->info.version,
           " cannot shrink what was aborted: take Options::on_failure = "
@@ -328,6 +332,7 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
                        "the ranks that stay call it"));
     }
   }
+  DEVRT_RETURN_IF_ERROR(EndWaits(comms));
   CommVector children;
   for (const std::shared_ptr<Comm>& comm : comms) {
     const auto before = std::lower_bound(sorted.begin(), sorted.end(),

@@ -66,13 +66,14 @@ Result BlockingComm::Make(Comm parent, uint32_t rank, const char* name,
 }
 
 Result BlockingComm::EndCalls() {
+  const MutexLock ending(&ending_);
   Comm keeper = nullptr;
   {
     const MutexLock lock(&mutex_);
     keeper = Take(&keeper_);
+    if (keeper == nullptr) return first_error_;
   }
-  if (keeper == nullptr) return kSuccess;
-  // Without the lock: it may take long, or never return.
+  // Without the lock of Make: it may take long, or never return.
   const Result result = functions_.comm_abort(keeper);
   if (result == kSuccess || result == kInProgress) return kSuccess;
   const MutexLock lock(&mutex_);

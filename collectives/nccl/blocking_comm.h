@@ -12,8 +12,8 @@
 //     └ the keeper     does not block; shares resources with its child
 //         └ the calls  blocks; takes the submissions
 //
-// Those that share resources have one abort flag.  An abort of the keeper, which
-// no thread is in, ends the calls, and leaves the other's memory alone
+// Those that share resources have one abort flag.  An abort of the keeper,
+// which no thread is in, ends the calls, and leaves the other's memory alone
 // (docs/decisions/0043-nccl-calls-that-block.md).
 //
 // Threads: any, but for Make and Destroy: one at a time.
@@ -35,7 +35,8 @@ class BlockingComm {
   BlockingComm(const BlockingComm&) = delete;
   BlockingComm& operator=(const BlockingComm&) = delete;
 
-  // True if the library makes such communicators.
+  // True if the library makes such communicators, and the user has not said
+  // himself which ones share resources.
   static bool IsPossible(const Library& library);
 
   // Takes the next step.  `parent` is the member's, and nothing of it is in
@@ -47,7 +48,8 @@ class BlockingComm {
   // For submissions and registrations; nullptr before it is made.
   Comm calls() const { return __atomic_load_n(&calls_, __ATOMIC_ACQUIRE); }
 
-  // Ends what runs, and calls that wait; none can follow.
+  // Ends what runs, and calls that wait; none can follow.  If another thread
+  // has begun this, returns when that has returned.
   Result EndCalls();
   // Begins the orderly end.  AskFinish tells whether the work is complete.
   Result Finalize();
@@ -68,6 +70,7 @@ class BlockingComm {
 
   const Functions& functions_;
   std::atomic<int> step_{kNothing};
+  Mutex ending_;         // held by EndCalls
   mutable Mutex mutex_;  // for Make, and for who uses or takes the keeper
   // The library writes them.
   Comm keeper_ = nullptr;

@@ -212,6 +212,7 @@ devrt_status Engine::comm_revoke(devrt_comm comm) {
   if (f.comm_revoke == nullptr) return Missing("ncclCommRevoke");
   const Member::Use use(member);
   if (!use || member->native() == nullptr) return nullptr;  // nothing runs
+  if (member->IsRevoked() && !member->waits()) return nullptr;
   DeviceScope scope;
   scope.TryEnter(member->device());
   // Before the call, so that no submission of another thread follows it.

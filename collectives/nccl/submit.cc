@@ -73,8 +73,8 @@ devrt_status CheckAlike(const Parts& parts) {
         absl::StrCat("a group has ", first.Describe(), " and ",
                      other.Describe(),
                      ", and submissions of only one may wait: give both "
-                     "Options::watch, on_failure and shared_device alike, or "
-                     "use a group for each"));
+                     "Options::watch, timeout, on_failure and shared_device "
+                     "alike, or use a group for each"));
   }
   return nullptr;
 }

@@ -182,6 +182,31 @@ TEST_F(NcclWaits, AreOfTheShrunkCommunicatorToo) {
   EXPECT_EQ(Code(WaitReady(ranks[0].comm)), DEVRT_ABORTED);
 }
 
+// A shrink relies on the end, and so does the free of the communicator.
+TEST_F(NcclWaits, HaveEndedForTheSecondCallerToo) {
+  std::vector<Rank> ranks = Ready(1);
+  fake_nccl_knobs knobs = {};
+  knobs.abort_hangs = 1;
+  Set(knobs);
+  const auto end = [&] {
+    return Call<&devrt_collectives_v0::comm_revoke>(ranks[0].comm);
+  };
+  if (!Has(DEVRT_COLLECTIVES_REVOKE)) GTEST_SKIP() << "no ncclCommRevoke";
+  Submitting first(end);
+  Submitting::AwaitCalls(1);
+  Submitting second(end);
+  const auto late =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (!second.is_done() && std::chrono::steady_clock::now() < late) {
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(second.is_done());
+  fake_nccl_let_go();
+  EXPECT_EQ(first.Join(), "");
+  EXPECT_EQ(second.Join(), "");
+  EXPECT_EQ(Text(ranks[0].Abort()), "");
+}
+
 // The answer is all that tells of it.
 TEST_F(NcclWaits, FailByTheirAnswer) {
   struct Case {
