@@ -11,9 +11,10 @@
 //   devrt             Communicator::Submit or Group::Submit, over pointers
 //   devrt, arrays     the same over arrays, which other streams may use
 //   NCCL              the native call, on communicators that block
-//   NCCL, unblocked   the native call on communicators that do not block, which
-//                     are those of devrt; it polls until the call is enqueued
-//   NCCL, blocking child  the native call on children of those, which block
+//   NCCL, unblocked   the native call on communicators that do not block; it
+//                     polls until the call is enqueued
+//   NCCL, blocking child  the native call on children of those, which block, as
+//                     those of devrt do
 //
 // A time is that of one call in a row of calls, from the first submission to
 // the end of the last operation; the host's is that of the submissions alone.

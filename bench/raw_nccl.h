@@ -29,9 +29,9 @@ class RawNccl {
   // How calls of the communicators return.
   enum class Calls {
     kBlock,  // when they are done, which is NCCL's default
-    kPoll,   // a call may be in progress, and Run polls, as devrt does
-    // As kBlock, on children of communicators of kPoll: they could give devrt
-    // both, deadlines of the beginning and calls without a thread of NCCL's.
+    kPoll,   // a call may be in progress, and Run polls
+    // As kBlock, on children of communicators of kPoll, as devrt does: a
+    // beginning with a deadline, and calls without a thread of NCCL's.
     kBlockInChild,
   };
   RawNccl(const std::string& path, std::vector<Place> places, Calls calls);

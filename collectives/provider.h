@@ -33,6 +33,14 @@ struct Provider {
   // that nobody has to poll one that is not; nullptr: only a poll tells.
   bool (*is_pending)(devrt_comm comm) = nullptr;
 
+  // Lets submissions of a new communicator wait for other ranks until
+  // comm_abort or comm_revoke ends them, because that is cheaper; before the
+  // first poll, and on all ranks alike, each of which is to be polled.
+  // nullptr: the engine gains nothing.
+  void (*let_wait)(devrt_comm comm) = nullptr;
+  // With let_wait: returns true if it may be called in this process.
+  bool (*can_wait)(void* self) = nullptr;
+
   bool Has(uint32_t flag) const { return (table->flags & flag) != 0; }
 };
 

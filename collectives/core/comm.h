@@ -93,6 +93,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
     bool is_submitted;  // false while the engine's submit runs: no end yet
   };
   std::deque<Pending> pending DEVRT_GUARDED_BY(mutex);
+  // The number of the oldest of them when the communicator failed; 0: none.
+  uint64_t oldest_open DEVRT_GUARDED_BY(mutex) = 0;
   // Memory that the engine knows of until the place is given back, because its
   // Registration has ended when that could not be taken back.
   std::vector<Array> registered DEVRT_GUARDED_BY(mutex);

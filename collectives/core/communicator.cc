@@ -37,7 +37,9 @@ CommVector CommsOf(absl::Span<const Communicator> ranks) {
 }
 CommVector CommsOf(Communicator::RankPointers ranks) {
   CommVector comms;
-  for (const Communicator* const rank : ranks) comms.push_back(rank->comm());
+  for (const Communicator* const rank : ranks) {
+    comms.push_back(rank == nullptr ? nullptr : rank->comm());
+  }
   return comms;
 }
 

@@ -10,7 +10,8 @@
 //                          Communicator::CreateAll(devices));
 //   devrt::collectives::Group group;
 //   for (size_t i = 0; i < ranks.size(); ++i) {
-//     group.Add(ranks[i], devrt::collectives::AllReduce(sums[i], gradients[i]));
+//     group.Add(ranks[i],
+//               devrt::collectives::AllReduce(sums[i], gradients[i]));
 //   }
 //   DEVRT_RETURN_IF_ERROR(group.Submit());
 //
@@ -41,8 +42,8 @@
 // end the communicator: kFailed, on every rank that notices.  Later submissions
 // return ABORTED with the first error, and outputs of operations that were not
 // complete are undefined.  Other streams go on.  Go on with Shrink, or with
-// Create anew.  An engine without a revoke (NCCL before 2.29) shrinks no communicator that was
-// aborted: Shrink needs OnFailure::kReport there.
+// Create anew.  An engine without a revoke (NCCL before 2.29) shrinks no
+// communicator that was aborted: Shrink needs OnFailure::kReport there.
 //
 // What it is not: a fault-tolerant job.  Ranks that leave in good order call
 // Finish first, because the others wait for them.
@@ -59,9 +60,9 @@
 // Errors, all with the state unchanged and nothing enqueued: INVALID_ARGUMENT
 // (dtype, layout, device, overlap, size, root), FAILED_PRECONDITION (another
 // thread, an unfinished communicator), ABORTED (after a failure), UNIMPLEMENTED
-// (the engine lacks it).  One is other: the submission in which the communicator
-// fails returns why, such as DEADLINE_EXCEEDED, and part of its operations may be
-// enqueued.
+// (the engine lacks it).  One is other: the submission in which the
+// communicator fails returns why, such as DEADLINE_EXCEEDED, and part of its
+// operations may be enqueued.
 
 #ifndef DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
 #define DEVRT_COLLECTIVES_CORE_COMMUNICATOR_H_
@@ -121,29 +122,34 @@ struct Options {
   bool shared_device = false;  // several ranks may have one device
   // A thread looks for failures and timeouts, every 100 ms.  Without it, Wait
   // and a submission that fails find both, state() and failure() find what the
-  // engine tells, and nothing ends the work meanwhile.  The simulator needs no
+  // engine tells, and nothing ends the work meanwhile; NCCL's submissions to
+  // several devices cost more then, as they do with an infinite `timeout`, with
+  // kReport and with `shared_device` (decision 43).  The simulator needs no
   // thread: timeouts are in its time.
   bool watch = true;
   // Submissions of several communicators of one device keep one order.
   bool order_across_communicators = true;
   // Ranks may have engines that differ in major or minor version.
   bool allow_mixed_versions = false;
-  // For the search of a mismatch: before each submission the ranks compare their
-  // collectives, by an exchange of the hosts over the bootstrap of Create, which
-  // must outlive the communicator and its uses.  A mismatch is INVALID_ARGUMENT
-  // on every rank, with the call and the line of each, and nothing is enqueued.
-  // A rank that does not come within `timeout` fails the communicator.  Sends
-  // and receives are not compared, and children of Split and Shrink compare
-  // nothing.  Each rank needs a thread of its own; one thread at a time uses the
-  // communicators of one bootstrap.  UNIMPLEMENTED for CreateAll.
+  // For the search of a mismatch: before each submission the ranks compare
+  // their collectives, by an exchange of the hosts over the bootstrap of
+  // Create, which must outlive the communicator and its uses.  A mismatch is
+  // INVALID_ARGUMENT on every rank, with the call and the line of each, and
+  // nothing is enqueued.  A rank that does not come within `timeout` fails the
+  // communicator.  Sends and receives are not compared, and children of Split
+  // and Shrink compare nothing.  Each rank needs a thread of its own; one
+  // thread at a time uses the communicators of one bootstrap.  UNIMPLEMENTED
+  // for CreateAll.
   bool check_signatures = false;
-  // After a failure the ranks tell each other their newest calls over the
-  // bootstrap of Create, which must be one with a store (Bootstrap::Put) and
-  // outlive the communicator.  Where the ranks differ, and which of them tell
-  // nothing within 5 s, is in the log and in failure() then, of 64 ranks at
-  // most; the destructor waits for that.  The recorder's files tell it without a
-  // bootstrap, where all ranks write to one folder (recorder.h).  CreateAll and
-  // the children of Split and Shrink exchange nothing.
+  // After a failure the ranks tell each other their calls, from the oldest open
+  // one on, over the bootstrap of Create, which must be one with a store
+  // (Bootstrap::Put) and outlive the communicator.  Where the ranks differ, and
+  // which of them tell nothing within 5 s, is in the log and in failure() then,
+  // of 64 ranks at most; the destructor waits for that.  In the simulator the
+  // call that finds the failure waits, also state() and failure().  The
+  // recorder's files tell it without a bootstrap, where all ranks write to one
+  // folder (recorder.h).  CreateAll and the children of Split and Shrink
+  // exchange nothing.
   bool exchange_records = false;
 };
 
@@ -183,9 +189,9 @@ struct RecordedCall {
 };
 
 // Memory that the engine knows of.  The destructor waits for the communicator's
-// last submission, or its failure, and takes the memory back.  Destroy it on the
-// communicator's thread, before Finish: else the memory stays registered, and is
-// not freed, until the Communicator has ended.
+// last submission, or its failure, and takes the memory back.  Destroy it on
+// the communicator's thread, before Finish: else the memory stays registered,
+// and is not freed, until the Communicator has ended.
 class DEVRT_EXPORT Registration {
  public:
   Registration(Registration&& other) noexcept;
@@ -287,9 +293,13 @@ class DEVRT_EXPORT Communicator {
   absl::Status Wait(std::optional<StreamRef> stream = std::nullopt,
                     absl::Time deadline = absl::InfiniteFuture(),
                     CallSite site = CallSite::Here());
-  // [any thread] The state; asks the engine.
+  // [any thread] The state; asks the engine.  The first call that finds a
+  // failure ends what the options say, which takes as long as the engine does,
+  // 30 s at most, and 5 s more with `exchange_records` on an engine that has
+  // deadlines of its own.
   State state() const;
-  // [any thread] Why the communicator failed or was aborted; OK before.
+  // [any thread] Why the communicator failed or was aborted; OK before.  May
+  // take as long as state().
   absl::Status failure() const;
   // [any thread] Ends what runs on this rank, and the communicator; after a
   // failure that was only reported, what still runs, and the state stays
@@ -301,7 +311,7 @@ class DEVRT_EXPORT Communicator {
 
   // These wait for the other ranks, so that each rank needs a thread of its
   // own.  A thread that has several ranks calls the functions whose names end
-  // in All, with all of its ranks, or with pointers to them.
+  // in All, with all of its ranks, each once, or with pointers to them.
 
   // Collective.  Returns when the hosts of all ranks have called it, and the
   // earlier work of their current streams is complete.  `deadline` ends the
@@ -341,9 +351,9 @@ class DEVRT_EXPORT Communicator {
       RankPointers ranks, absl::Span<const int> gone,
       CallSite site = CallSite::Here());
   // Collective.  Waits until the operations of every rank are complete, and
-  // ends the communicator.  A registered engine may be unable to tell, and waits
-  // for this rank alone then (host_engine.h).  DEADLINE_EXCEEDED leaves it unfinished: only
-  // Finish, Abort and the destructor go on from there:
+  // ends the communicator.  A registered engine may be unable to tell, and
+  // waits for this rank alone then (host_engine.h).  DEADLINE_EXCEEDED leaves
+  // it unfinished: only Finish, Abort and the destructor go on from there:
   absl::Status Finish(absl::Time deadline = absl::InfiniteFuture(),
                       CallSite site = CallSite::Here());
   static absl::Status FinishAll(absl::Span<const Communicator> ranks,

@@ -2,6 +2,7 @@
 
 #include "collectives/core/create.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -78,6 +79,16 @@ absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
   return comm;
 }
 
+// Returns true if submissions may wait for other ranks: the watch ends them at
+// the timeout, and no other rank of the device waits for the order's lock.
+bool MayWait(const Comm& comm) {
+  const Options& options = comm.options;
+  const Provider& provider = comm.provider;
+  return provider.let_wait != nullptr && provider.can_wait(provider.self) &&
+         options.watch && options.timeout != absl::InfiniteDuration() &&
+         options.on_failure != OnFailure::kReport && !options.shared_device;
+}
+
 // What the rank tells the others.
 absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   RankRecord record;
@@ -92,6 +103,7 @@ absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   record.shared_device = comm.options.shared_device ? 1 : 0;
   record.allow_mixed_versions = comm.options.allow_mixed_versions ? 1 : 0;
   record.check_signatures = comm.options.check_signatures ? 1 : 0;
+  record.may_wait = MayWait(comm) ? 1 : 0;
   record.name = comm.options.name;
   return record;
 }
@@ -115,7 +127,10 @@ absl::Status AddId(const Comm& comm, RankRecord* record) {
 }
 
 // Begins the rank's place.
-absl::Status Begin(Comm* comm, int rank, const RankRecord& root, int size) {
+absl::Status Begin(Comm* comm, int rank,
+                   const std::vector<RankRecord>& records) {
+  const RankRecord& root = records[0];
+  const int size = static_cast<int>(records.size());
   comm->rank = rank;
   comm->size = size;
   comm->id = root.id;
@@ -124,13 +139,18 @@ absl::Status Begin(Comm* comm, int rank, const RankRecord& root, int size) {
   const std::string name = comm->Label();
   const devrt_comm_options_v0 options =
       EngineOptions(comm->options, name.c_str());
-  return comm->Take(
+  DEVRT_RETURN_IF_ERROR(comm->Take(
       comm->provider.table->comm_begin(
           comm->provider.self, static_cast<uint32_t>(comm->device.index()),
           static_cast<uint32_t>(size), static_cast<uint32_t>(rank),
           root.unique_id.data(), root.unique_id.size(), &options,
           &comm->handle),
-      "comm_begin");
+      "comm_begin"));
+  const bool may_wait = std::all_of(
+      records.begin(), records.end(),
+      [](const RankRecord& record) { return record.may_wait != 0; });
+  if (may_wait) comm->provider.let_wait(comm->handle);
+  return absl::OkStatus();
 }
 
 // `status` as an error of the creation.
@@ -179,7 +199,7 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
                          ParseRecords(parts, size));
   DEVRT_RETURN_IF_ERROR(CheckRecords(records));
-  DEVRT_RETURN_IF_ERROR(Begin(comm->get(), rank, records[0], size));
+  DEVRT_RETURN_IF_ERROR(Begin(comm->get(), rank, records));
   const absl::Status ready = AwaitReady({&*comm, 1}, deadline);
   if (absl::IsDeadlineExceeded(ready)) {
     return absl::DeadlineExceededError(
@@ -229,7 +249,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Comm>>> TryCreateAll(
   }
   DEVRT_RETURN_IF_ERROR(CheckRecords(records));
   for (int i = 0; i < size; ++i) {
-    DEVRT_RETURN_IF_ERROR(Begin(comms[i].get(), i, records[0], size));
+    DEVRT_RETURN_IF_ERROR(Begin(comms[i].get(), i, records));
   }
   DEVRT_RETURN_IF_ERROR(AwaitReady(comms, deadline));
   for (const std::shared_ptr<Comm>& comm : comms) {
@@ -278,15 +298,18 @@ absl::Status AwaitReady(absl::Span<const std::shared_ptr<Comm>> comms,
                         absl::Time deadline) {
   size_t ready = 0;
   for (uint32_t turn = 0;; ++turn) {
-    while (ready < comms.size()) {
-      const Comm& comm = *comms[ready];
+    for (size_t i = ready; i < comms.size(); ++i) {
+      const Comm& comm = *comms[i];
       uint32_t state = DEVRT_COMM_PENDING;
       DEVRT_RETURN_IF_ERROR(
           comm.Take(comm.provider.table->comm_poll(comm.provider.self,
                                                    comm.handle, &state),
                     "comm_poll"));
-      if (state == DEVRT_COMM_PENDING) break;
-      ++ready;
+      if (state == DEVRT_COMM_READY && i == ready) ++ready;
+      // One rank is made further by the polls of the others, if they may wait.
+      if (state == DEVRT_COMM_PENDING && comm.provider.let_wait == nullptr) {
+        break;
+      }
     }
     if (ready == comms.size()) return absl::OkStatus();
     if (absl::Now() >= deadline) {

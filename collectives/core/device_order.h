@@ -11,6 +11,11 @@
 // other's lock: an engine may enqueue a rank's part only when the other ranks
 // have come.  So the lock is let go for that wait.
 //
+// Elsewhere the lock is held while the engine enqueues.  A submission behind
+// one that waits for other ranks is ended by nothing of its own, neither by
+// Abort nor by its timeout, which begins when it has the lock.  It goes on when
+// the one before it ends: by Abort of that communicator, or by its timeout.
+//
 // Threads: any.
 
 #ifndef DEVRT_COLLECTIVES_CORE_DEVICE_ORDER_H_

@@ -77,17 +77,18 @@ const CallRecord* FindSequence(const Ring& ring, uint64_t sequence) {
 
 // " at 118 all_reduce(...) ... before": the call that the engine names, or the
 // one that is not complete.  " between 118 ... and 120 ..." where only that is
-// known, and nothing if no call is open.
-std::string PlaceOf(const Comm& comm, absl::string_view why, bool asks) {
+// known, and nothing if no call is open.  Keeps the number of the first.
+std::string PlaceOf(Comm* comm, absl::string_view why, bool asks) {
   const uint64_t sequence = SequenceIn(why);
   const std::vector<uint64_t> open =
-      sequence == 0 ? OpenCalls(comm, asks) : std::vector<uint64_t>();
-  const MutexLock lock(&comm.mutex);
-  const Ring& ring = *comm.ring;
+      sequence == 0 ? OpenCalls(*comm, asks) : std::vector<uint64_t>();
+  const MutexLock lock(&comm->mutex);
+  const Ring& ring = *comm->ring;
   const CallRecord* const first = sequence != 0  ? FindSequence(ring, sequence)
                                   : open.empty() ? nullptr
                                                  : ring.Find(open.front());
   if (first == nullptr) return std::string();
+  comm->oldest_open = first->number;
   const CallRecord* const last =
       open.size() < 2 ? nullptr : ring.Find(open.back());
   if (last == nullptr) return absl::StrCat(" at ", Described(ring, *first));
@@ -153,8 +154,27 @@ class Helpers {
   const std::shared_ptr<Shared> shared_;
 };
 
-// Ends what runs on the communicators.  Quarantine for the devices of those
-// that the engine does not end.  `for_good`: aborts also what was ended before.
+// Waits for the calls of the communicators.  Quarantine for the devices of
+// those that the engine does not end.
+absl::Status AwaitEnds(absl::Span<const std::shared_ptr<Comm>> comms,
+                       Helpers* helpers) {
+  absl::Status status;
+  const std::vector<const Comm*> open = helpers->Wait();
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    if (std::find(open.begin(), open.end(), comm.get()) == open.end()) continue;
+    comm->abandoned.store(true);
+    const std::string text = absl::StrCat(
+        "abort of ", comm->Text(), " did not return within ",
+        absl::FormatDuration(absl::Milliseconds(abort_limit_ms.load())),
+        ": the engine is stuck, and the device's work cannot be ended");
+    devrt::internal::LoseDevice(comm->device, text).IgnoreError();
+    status = absl::InternalError(text);
+  }
+  return status;
+}
+
+// Ends what runs on the communicators.  `for_good`: aborts also what was ended
+// before.
 absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
                     bool for_good = false) {
   Helpers helpers;
@@ -170,19 +190,7 @@ absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
     helpers.Start(comm, {is_parent || (can_revoke && comms.size() > 1),
                          /*abort=*/!is_parent});
   }
-  absl::Status status;
-  const std::vector<const Comm*> open = helpers.Wait();
-  for (const std::shared_ptr<Comm>& comm : comms) {
-    if (std::find(open.begin(), open.end(), comm.get()) == open.end()) continue;
-    comm->abandoned.store(true);
-    const std::string text = absl::StrCat(
-        "abort of ", comm->Text(), " did not return within ",
-        absl::FormatDuration(absl::Milliseconds(abort_limit_ms.load())),
-        ": the engine is stuck, and the device's work cannot be ended");
-    devrt::internal::LoseDevice(comm->device, text).IgnoreError();
-    status = absl::InternalError(text);
-  }
-  return status;
+  return AwaitEnds(comms, &helpers);
 }
 
 // Returns false if it has another state than kReady.
@@ -245,7 +253,7 @@ absl::Status Note(Comm* comm, const absl::Status& why) {
                     IsOpen(comm->device);
   absl::Status failure(
       why.code(),
-      absl::StrCat(comm->Text(), " failed", PlaceOf(*comm, why.message(), asks),
+      absl::StrCat(comm->Text(), " failed", PlaceOf(comm, why.message(), asks),
                    ": ", why.message()));
   if (!Leave(comm, State::kFailed, failure)) return absl::OkStatus();
   return failure;
@@ -342,7 +350,7 @@ void FailIfLate(Comm* comm) {
 absl::Status AbortComm(Comm* comm, std::string_view why) {
   // Asks nobody: a backend with a full queue may not answer before the abort.
   const absl::Status status = absl::AbortedError(absl::StrCat(
-      comm->Text(), " was aborted", PlaceOf(*comm, "", /*asks=*/false), ": ",
+      comm->Text(), " was aborted", PlaceOf(comm, "", /*asks=*/false), ": ",
       absl::string_view(why.data(), why.size())));
   // After a failure that was only reported, its work may still run.
   if (!Leave(comm, State::kAborted, status) &&
@@ -355,6 +363,21 @@ absl::Status AbortComm(Comm* comm, std::string_view why) {
 
 absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms) {
   return EndAll(comms, /*for_good=*/true);
+}
+
+absl::Status EndWaits(absl::Span<const std::shared_ptr<Comm>> comms) {
+  Helpers helpers;
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    if (comm->state.load() != State::kFailed || comm->abandoned.load() ||
+        comm->options.on_failure == OnFailure::kReport ||
+        comm->provider.let_wait == nullptr) {
+      continue;
+    }
+    comm->ended.store(true);
+    // Another thread may be in this call: the second one ends behind the first.
+    helpers.Start(comm, {/*revoke=*/true, /*abort=*/false});
+  }
+  return AwaitEnds(comms, &helpers);
 }
 
 void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,

@@ -47,6 +47,11 @@ absl::Status AbortComm(Comm* comm, std::string_view why);
 // go of the children that it makes.
 absl::Status AbortFailed(absl::Span<const std::shared_ptr<Comm>> comms);
 
+// Ends what runs on communicators that have failed, before they are shrunk,
+// where submissions may wait for other ranks.  Returns when that is over, also
+// if another thread has begun it.
+absl::Status EndWaits(absl::Span<const std::shared_ptr<Comm>> comms);
+
 // Gives a place back to the engine.  Quarantine for the device if the engine
 // does not return in time.
 void DestroyPlace(Device device, const Provider& provider, devrt_comm handle,

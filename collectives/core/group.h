@@ -59,7 +59,10 @@ class DEVRT_EXPORT Group {
            std::optional<StreamRef> stream = std::nullopt);
   // Submits the operations, in the order of Add, and empties the group, unless
   // it is refused.  OK for an empty group.  INVALID_ARGUMENT if communicators
-  // have different engines; errors of Communicator::Submit.
+  // have different engines; with NCCL also if submissions of only some may wait
+  // for other ranks: one with kReport, with `shared_device`, without `watch` or
+  // without a finite `timeout` needs a group of its own.  Errors of
+  // Communicator::Submit.
   absl::Status Submit(CallSite site = CallSite::Here());
   // The number of operations.
   size_t size() const { return operations_.size(); }

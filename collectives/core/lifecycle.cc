@@ -33,17 +33,25 @@ absl::Status CheckRanks(const char* call, CommSpan comms) {
     return absl::InvalidArgumentError(
         absl::StrCat(call, " needs one rank at least"));
   }
+  std::vector<bool> seen;
   for (const std::shared_ptr<Comm>& comm : comms) {
     if (comm == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           call,
           " of a Communicator that was moved from: use the one it was "
-          "moved to"));
+          "moved to, and no null pointer"));
     }
-    if (comm->key == comms[0]->key) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(call, " of ", comms[0]->Text(), " and ", comm->Text(),
-                     ": give ranks of one communicator"));
+    if (comm->key != comms[0]->key) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(call, " of ", comms[0]->Text(), " and ", comm->Text(),
+                       ": give ranks of one communicator"));
+    }
+    seen.resize(comm->size);
+    if (seen[comm->rank]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          call, " has ", comm->Text(), " twice: give each rank once"));
+    }
+    seen[comm->rank] = true;
   }
   return absl::OkStatus();
 }
@@ -306,7 +314,11 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
       DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
     }
     DEVRT_RETURN_IF_ERROR(CheckFlag(*comm, DEVRT_COLLECTIVES_SHRINK, "Shrink"));
-    if (comm->ended.load() && !comm->provider.Has(DEVRT_COLLECTIVES_REVOKE)) {
+    // Where it has only just failed, the abort is about to begin.
+    const bool is_aborted =
+        comm->ended.load() || (comm->state.load() == State::kFailed &&
+                               comm->options.on_failure != OnFailure::kReport);
+    if (is_aborted && !comm->provider.Has(DEVRT_COLLECTIVES_REVOKE)) {
       return absl::FailedPreconditionError(absl::StrCat(
           comm->Text(), ": ", comm->info.name, " ", comm->info.version,
           " cannot shrink what was aborted: take Options::on_failure = "
@@ -320,6 +332,7 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
                        "the ranks that stay call it"));
     }
   }
+  DEVRT_RETURN_IF_ERROR(EndWaits(comms));
   CommVector children;
   for (const std::shared_ptr<Comm>& comm : comms) {
     const auto before = std::lower_bound(sorted.begin(), sorted.end(),
@@ -407,6 +420,14 @@ void AbortUnfinished(Comm* comm, const absl::Status& why) {
   AbortComm(comm, "its Communicator has ended").IgnoreError();
 }
 
+// The watch may not have looked since the device was lost, and ~Comm gives
+// nothing back then: the other ranks learn of it by an abort only.
+void EndOnLostDevice(Comm* comm) {
+  if (!IsLost(comm->device)) return;
+  PollForFailure(comm).IgnoreError();
+  AbortComm(comm, "its Communicator has ended").IgnoreError();
+}
+
 }  // namespace
 
 absl::Status FinishRanks(CommSpan comms, absl::Time deadline) {
@@ -431,6 +452,7 @@ void CountRank(const Comm& comm) {
 
 void EndRank(std::shared_ptr<Comm> comm) {
   const uint64_t key = comm->key;
+  EndOnLostDevice(comm.get());
   EndExchange(comm.get());  // the bootstrap may end after this
   if (IsOpen(comm->device) && comm->state.load() == State::kReady) {
     const absl::Status status = BeginFinish(comm.get());

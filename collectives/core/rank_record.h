@@ -31,6 +31,7 @@ struct RankRecord {
   uint64_t shared_device = 0;
   uint64_t allow_mixed_versions = 0;
   uint64_t check_signatures = 0;
+  uint64_t may_wait = 0;  // submissions may, and the engine can end it
   std::string name;
   // Of rank 0:
   std::string unique_id;

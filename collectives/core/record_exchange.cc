@@ -21,7 +21,8 @@ namespace devrt::collectives::internal {
 namespace {
 
 constexpr absl::Duration kLimit = absl::Seconds(5);
-constexpr uint64_t kNewest = 64;  // calls of a rank
+constexpr uint64_t kMost = 64;   // calls of a rank
+constexpr uint64_t kNewest = 8;  // of these, if it does not give all
 // In a communicator of more ranks only the first ones compare: all at once would
 // be too much for the place that keeps the bytes.
 constexpr int kMostReaders = 64;
@@ -55,7 +56,7 @@ void Run(Comm* comm, const absl::Status& failure) {
   std::string mine;
   {
     const MutexLock lock(&comm->mutex);
-    mine = comm->ring->Image(kNewest);
+    mine = comm->ring->Image(comm->oldest_open, kMost, kNewest);
   }
   const absl::StatusOr<std::string> text = Compare(*comm, std::move(mine));
   const std::string added =

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options::exchange_records: after a failure the ranks tell each other their
-// newest calls over the bootstrap.
+// Options::exchange_records: after a failure the ranks tell each other over
+// the bootstrap where they are: the calls from the oldest open one on, and the
+// newest.
 //
 // Threads: any.
 

@@ -14,7 +14,7 @@ class Pairs {
   Pairs(const Library& library, Member* member, const devrt_collective_v0& op,
         Stream stream, const char** symbol)
       : functions_(library.functions),
-        comm_(member->native()),
+        comm_(member->calls()),
         op_(op),
         type_(TypeOf(library, op.dtype)),
         bytes_(op.count * SizeOf(op.dtype)),
@@ -101,7 +101,7 @@ bool IsOneCall(const Library& library, uint32_t op) {
 Result Call(const Library& library, Member* member,
             const devrt_collective_v0& op, Stream stream, const char** symbol) {
   const Functions& f = library.functions;
-  const Comm comm = member->native();
+  const Comm comm = member->calls();
   const DataType type = TypeOf(library, op.dtype);
   const uint64_t bytes = op.count * SizeOf(op.dtype);
   const auto own = member->rank() * bytes;

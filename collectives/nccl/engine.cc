@@ -19,6 +19,7 @@ namespace devrt::collectives::nccl {
 namespace {
 
 constexpr const char* kScope = "call of a collective";
+constexpr const char* kAbort = "ncclCommAbort";
 
 // The table's function for a member function of Engine.  No exception leaves
 // it: the only one is for lack of memory.
@@ -199,7 +200,10 @@ devrt_status Engine::comm_begin(uint32_t device, uint32_t ranks, uint32_t rank,
 }
 
 devrt_status Engine::comm_poll(devrt_comm comm, uint32_t* state) {
-  return Member::Of(comm)->Poll(state);
+  Member* const member = Member::Of(comm);
+  DeviceScope scope;
+  if (member->IsMaking()) scope.TryEnter(member->device());
+  return member->Poll(state);
 }
 
 devrt_status Engine::comm_revoke(devrt_comm comm) {
@@ -208,10 +212,13 @@ devrt_status Engine::comm_revoke(devrt_comm comm) {
   if (f.comm_revoke == nullptr) return Missing("ncclCommRevoke");
   const Member::Use use(member);
   if (!use || member->native() == nullptr) return nullptr;  // nothing runs
+  if (member->IsRevoked() && !member->waits()) return nullptr;
   DeviceScope scope;
   scope.TryEnter(member->device());
   // Before the call, so that no submission of another thread follows it.
   member->NoteRevoked();
+  // Nothing runs on the native one then, which can be a parent as it is.
+  if (member->waits()) return member->Take(member->EndCalls(), kAbort);
   return member->Take(f.comm_revoke(member->native(), kRevokeFlags),
                       "ncclCommRevoke");
 }
@@ -223,19 +230,16 @@ devrt_status Engine::comm_abort(devrt_comm comm) {
         DEVRT_FAILED_PRECONDITION,
         absl::StrCat(member->Describe(), " cannot be aborted: ", kBeingMade));
   }
-  if (member->BeginAbort("it was aborted") != Member::Aborting::kMine) {
-    return nullptr;
-  }
   DeviceScope scope;
   scope.TryEnter(member->device());
-  Result result = kSuccess;
-  if (member->native() != nullptr) {
-    result = library_.functions.comm_abort(member->native());
+  if (member->BeginEnd("it was aborted") != Member::Aborting::kMine) {
+    return nullptr;
   }
+  const Result result = member->Abort();
   member->EndAbort();
-  if (result == kSuccess || result == kInProgress) return nullptr;
+  if (result == kSuccess) return nullptr;
   // The library may have freed the communicator: its message is not asked for.
-  return NativeError(result, "ncclCommAbort", TextOf(library_, result, nullptr),
+  return NativeError(result, kAbort, TextOf(library_, result, nullptr),
                      member->ordinal());
 }
 
@@ -311,6 +315,12 @@ devrt_status Engine::comm_shrink(devrt_comm comm, const uint32_t* gone,
     below += gone[i] < parent->rank() ? 1 : 0;
     excluded.push_back(static_cast<int>(gone[i]));
   }
+  if (abort_first != 0) {
+    DeviceScope scope;
+    scope.TryEnter(parent->device());
+    const Result result = parent->EndCalls();
+    if (result != kSuccess) return parent->Take(result, kAbort);
+  }
   auto made = std::make_unique<Member>(
       library_, parent->device(), parent->ranks() - gone_count,
       parent->rank() - below, parent->name().c_str(), parent);
@@ -334,7 +344,7 @@ devrt_status Engine::comm_finish(devrt_comm comm) {
   if (devrt_status error = member->CheckReady()) return error;
   DeviceScope scope;
   if (devrt_status error = scope.Enter(member->device())) return error;
-  const Result result = library_.functions.comm_finalize(member->native());
+  const Result result = member->Finalize();
   devrt_status error = member->Take(result, "ncclCommFinalize");
   if (error == nullptr) member->NoteFinishing();
   return error;
@@ -352,7 +362,9 @@ devrt_status Engine::comm_destroy(devrt_comm comm) {
     return keep(kBeingMade);
   }
   const bool is_finished = member->IsFinished();
-  switch (member->BeginAbort("it was destroyed")) {
+  DeviceScope scope;
+  scope.TryEnter(member->device());
+  switch (member->BeginEnd("it was destroyed")) {
     case Member::Aborting::kDone:
       return nullptr;
     case Member::Aborting::kRuns:
@@ -360,17 +372,10 @@ devrt_status Engine::comm_destroy(devrt_comm comm) {
     case Member::Aborting::kMine:
       break;
   }
-  if (member->native() == nullptr) return nullptr;
-  DeviceScope scope;
-  scope.TryEnter(member->device());
-  const Functions& f = library_.functions;
-  const char* symbol = is_finished ? "ncclCommDestroy" : "ncclCommAbort";
-  const Result result = is_finished ? f.comm_destroy(member->native())
-                                    : f.comm_abort(member->native());
-  if (result == kSuccess || result == kInProgress) return nullptr;
-  if (is_finished) (void)f.comm_abort(member->native());
-  return NativeError(result, symbol, TextOf(library_, result, nullptr),
-                     member->ordinal());
+  const Result result = is_finished ? member->Destroy() : member->Abort();
+  if (result == kSuccess) return nullptr;
+  return NativeError(result, is_finished ? "ncclCommDestroy" : kAbort,
+                     TextOf(library_, result, nullptr), member->ordinal());
 }
 
 devrt_status Engine::buffer_register(devrt_comm comm, void* ptr, uint64_t size,
@@ -384,7 +389,7 @@ devrt_status Engine::buffer_register(devrt_comm comm, void* ptr, uint64_t size,
   if (devrt_status error = member->CheckReady()) return error;
   DeviceScope scope;
   if (devrt_status error = scope.Enter(member->device())) return error;
-  const Result result = f.comm_register(member->native(), ptr, size, handle);
+  const Result result = f.comm_register(member->calls(), ptr, size, handle);
   return result == kSuccess ? nullptr
                             : member->Report(result, "ncclCommRegister");
 }
@@ -399,7 +404,7 @@ devrt_status Engine::buffer_deregister(devrt_comm comm, void* handle) {
   if (!use) return nullptr;  // it went with the native communicator
   DeviceScope scope;
   scope.TryEnter(member->device());
-  const Result result = f.comm_deregister(member->native(), handle);
+  const Result result = f.comm_deregister(member->calls(), handle);
   return result == kSuccess ? nullptr
                             : member->Report(result, "ncclCommDeregister");
 }

@@ -45,6 +45,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   const devrt_collectives_v0& table() const { return table_; }
+  // Provider::can_wait.
+  bool CanWait() const { return BlockingComm::IsPossible(library_); }
 
   devrt_status info(devrt_collectives_info_v0* info);
   devrt_status supports(uint32_t op, uint32_t dtype, uint32_t reduction,

@@ -19,6 +19,7 @@ const Flavor kNccl = {
     22400,
     kSharedDeviceVersion,
     22600,
+    true,
 };
 
 // Its float8 types are those of the device, which differ between devices.
@@ -34,6 +35,7 @@ const Flavor kRccl = {
     0,
     0,
     0,
+    false,
 };
 
 }  // namespace devrt::collectives::nccl

@@ -24,6 +24,8 @@ struct Flavor {
   // The first version that keeps the order between communicators of a device by
   // itself, if the user's NCCL_LAUNCH_ORDER_IMPLICIT is 1; 0: none.
   int launch_order_version;
+  // Its calls may block (BlockingComm): tried with the library itself.
+  bool calls_may_block;
 };
 
 extern const Flavor kNccl;

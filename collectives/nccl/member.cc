@@ -24,7 +24,13 @@ Member::Member(const Library& library, devrt::internal::DeviceGate* device,
       ranks_(ranks),
       rank_(rank),
       name_(name != nullptr ? name : ""),
-      parent_(parent) {}
+      parent_(parent) {
+  if (parent != nullptr && parent->waits()) LetWait();
+}
+
+void Member::LetWait() {
+  blocking_ = std::make_unique<BlockingComm>(library_.functions);
+}
 
 std::string Member::Describe() const {
   const std::string place =
@@ -106,6 +112,25 @@ devrt_status Member::Take(Result result, const char* symbol) {
   return error;
 }
 
+devrt_status Member::TakeCall(Result result, const char* symbol) {
+  if (result == kInProgress) return Take(result, symbol);
+  if (!waits() || result == kInvalidArgument || result == kInvalidUsage) {
+    return Report(result, symbol);
+  }
+  if (aborting_ || revoked_) {
+    return Refuse(
+        DEVRT_CANCELLED,
+        absl::StrCat(symbol, " of ", Describe(), " was ended: it was ",
+                     revoked_ ? "revoked" : "aborted"));
+  }
+  return Take(result, symbol);
+}
+
+devrt_status Member::TakeGroup(Result result) {
+  constexpr const char* kSymbol = "ncclGroupEnd";
+  return waits() ? TakeCall(result, kSymbol) : Take(result, kSymbol);
+}
+
 // A failure that another thread's poll has seen stays.
 void Member::BecomePending() {
   for (uint32_t from : {kReady, kRevoked}) {
@@ -128,22 +153,46 @@ bool Member::IsBeingMade() const {
          state_.load() != kFailed && !parent_->abort_done_;
 }
 
+devrt_status Member::FindRank() {
+  if (ranks() != 0) return nullptr;
+  int ranks = 0, rank = 0;
+  const Functions& f = library_.functions;
+  Result result = f.comm_count(native(), &ranks);
+  if (result != kSuccess) return Take(result, "ncclCommCount");
+  result = f.comm_user_rank(native(), &rank);
+  if (result != kSuccess) return Take(result, "ncclCommUserRank");
+  rank_.store(static_cast<uint32_t>(rank), std::memory_order_relaxed);
+  ranks_.store(static_cast<uint32_t>(ranks), std::memory_order_relaxed);
+  return nullptr;
+}
+
 devrt_status Member::Settle() {
-  if (ranks() == 0) {
-    int ranks = 0, rank = 0;
-    const Functions& f = library_.functions;
-    Result result = f.comm_count(native(), &ranks);
-    if (result != kSuccess) return Take(result, "ncclCommCount");
-    result = f.comm_user_rank(native(), &rank);
-    if (result != kSuccess) return Take(result, "ncclCommUserRank");
-    rank_.store(static_cast<uint32_t>(rank), std::memory_order_relaxed);
-    ranks_.store(static_cast<uint32_t>(ranks), std::memory_order_relaxed);
+  if (devrt_status error = FindRank()) return error;
+  if (IsMaking() && !revoked_) {
+    const char* symbol = "";
+    const Result result =
+        blocking_->Make(native(), rank(), name_.c_str(), &symbol);
+    if (result != kSuccess) return Take(result, symbol);
   }
   uint32_t pending = kPending;
   (void)state_.compare_exchange_strong(pending, finishing_ ? kEnded
                                                 : revoked_ ? kRevoked
                                                            : kReady);
   return nullptr;
+}
+
+Result Member::Ask(Member* asked, Result* answer) {
+  const Functions& f = library_.functions;
+  if (asked != this || !waits()) {
+    return f.comm_get_async_error(asked->native(), answer);
+  }
+  if (finishing_) return blocking_->AskFinish(answer);
+  if (IsPending()) {
+    const Result result = f.comm_get_async_error(native(), answer);
+    if (result != kSuccess || *answer != kSuccess) return result;
+  }
+  if (revoked_ || IsMaking()) return kSuccess;
+  return f.comm_get_async_error(calls(), answer);
 }
 
 devrt_status Member::Poll(uint32_t* state) {
@@ -165,24 +214,54 @@ devrt_status Member::Poll(uint32_t* state) {
     return Refuse(DEVRT_ABORTED, absl::StrCat(Describe(), " was aborted"));
   }
   Result answer = kSuccess;
-  const Result result =
-      library_.functions.comm_get_async_error(asked->native(), &answer);
+  const Result result = Ask(asked, &answer);
   constexpr const char* kSymbol = "ncclCommGetAsyncError";
   if (result != kSuccess) return Take(result, kSymbol);
   if (answer == kInProgress) return nullptr;
   if (answer != kSuccess) return Take(answer, kSymbol);
   if (asked != this) return nullptr;  // the handle is there at the next poll
   if (devrt_status error = Settle()) return error;
-  *state = DEVRT_COMM_READY;
+  if (state_.load() != kPending) *state = DEVRT_COMM_READY;
   return nullptr;
 }
 
-Member::Aborting Member::BeginAbort(const char* why) {
+Result Member::Finalize() {
+  return waits() ? blocking_->Finalize()
+                 : library_.functions.comm_finalize(native());
+}
+
+Result Member::Abort() {
+  const Functions& f = library_.functions;
+  const auto abort = [](BlockingComm* comm) {
+    return comm != nullptr ? comm->Abort() : kSuccess;
+  };
+  Result results[3] = {};
+  results[0] = abort(blocking_.get());
+  if (native() != nullptr) results[1] = f.comm_abort(native());
+  // What the native one was making is there now, or will never be.
+  results[2] = abort(blocking_.get());
+  for (const Result result : results) {
+    if (result != kSuccess && result != kInProgress) return result;
+  }
+  return kSuccess;
+}
+
+Result Member::Destroy() {
+  const Functions& f = library_.functions;
+  const Result first = waits() ? blocking_->Destroy() : kSuccess;
+  const Result result = f.comm_destroy(native());
+  if (result == kSuccess || result == kInProgress) return first;
+  (void)f.comm_abort(native());
+  return first != kSuccess ? first : result;
+}
+
+Member::Aborting Member::BeginEnd(const char* why) {
   if (aborting_.exchange(true)) {
     return abort_done_ ? Aborting::kDone : Aborting::kRuns;
   }
-  // The library's calls do not block, so a user leaves soon.  One that does not
-  // hangs in the library, which the abort is to end.
+  if (state_.load() != kEnded) (void)EndCalls();
+  // No call waits any more, so a user leaves soon.  One that does not hangs in
+  // the library, which the abort is to end.
   const auto end = std::chrono::steady_clock::now() + kMostWaitForUsers;
   while (users_.load() != 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(kPause);

@@ -5,19 +5,22 @@
 // it failed.
 //
 // The native communicator never blocks: a call that takes longer answers
-// kInProgress, and Poll tells its end.
+// kInProgress, and Poll tells its end.  Submissions of a member that LetWait
+// was called for take another one, whose calls block (blocking_comm.h).
 //
-// Threads: as devrt_collectives.h says.  Poll and Abort may run beside the other
-// calls, so each call that uses the native communicator holds a Use, and Abort
-// waits for those.
+// Threads: as devrt_collectives.h says.  Poll and Abort may run beside the
+// other calls, so each call that uses the native communicator holds a Use, and
+// Abort waits for those.
 
 #ifndef DEVRT_COLLECTIVES_NCCL_MEMBER_H_
 #define DEVRT_COLLECTIVES_NCCL_MEMBER_H_
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "collectives/nccl/blocking_comm.h"
 #include "collectives/nccl/library.h"
 #include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/runtime/gate.h"
@@ -55,6 +58,15 @@ class Member {
   // The configuration of the native communicator, which does not block.
   Config config() const;
 
+  // Lets submissions wait for other ranks, on every rank alike, where
+  // BlockingComm::IsPossible: before the first poll.
+  void LetWait();
+  bool waits() const { return blocking_ != nullptr; }
+  // The one for submissions, once the member has been ready.
+  Comm calls() const { return waits() ? blocking_->calls() : native(); }
+  // Returns true while polls make communicators.
+  bool IsMaking() const { return waits() && !blocking_->is_made(); }
+
   // Lives while the calling thread uses the native communicator.
   class Use {
    public:
@@ -88,6 +100,11 @@ class Member {
   devrt_status Take(Result result, const char* symbol);
   // As Take, of an answer that leaves the member as it was.
   devrt_status Report(Result result, const char* symbol) const;
+  // Of a call that enqueues, and of a group.  Where submissions wait, the
+  // answer is the failure itself, and no poll tells of it; a refusal leaves the
+  // member as it was.
+  [[gnu::cold]] devrt_status TakeCall(Result result, const char* symbol);
+  [[gnu::cold]] devrt_status TakeGroup(Result result);
 
   devrt_status Poll(uint32_t* state);
   // Returns true until a poll has seen the end of a call that was in progress,
@@ -99,13 +116,22 @@ class Member {
   void NoteFinishing();
   bool IsFinished() const { return state_.load() == kEnded; }
   void NoteRevoked();
+  bool IsRevoked() const { return revoked_; }
+  // Ends what submissions have enqueued, and those that wait, where the native
+  // communicator has no part in it.
+  Result EndCalls() { return waits() ? blocking_->EndCalls() : kSuccess; }
+  // Begins the orderly end.
+  Result Finalize();
+  // Frees the native communicators.
+  Result Abort();
+  Result Destroy();
   // Fails the member for a reason that is no error of the library.
   void NoteFailed(const char* why) { Fail(kSuccess, "", why); }
 
   enum class Aborting { kMine, kRuns, kDone };
   // Keeps other threads from the native communicator and waits until none uses
-  // it, 5 s at most.  kMine: the caller aborts, and then calls EndAbort.
-  Aborting BeginAbort(const char* why);
+  // it, 5 s at most.  kMine: the caller frees, and then calls EndAbort.
+  Aborting BeginEnd(const char* why);
   void EndAbort() { abort_done_ = true; }
   // True for a child whose native communicator the library may still make.
   bool IsBeingMade() const;
@@ -113,8 +139,13 @@ class Member {
  private:
   enum State : uint32_t { kPending, kReady, kRevoked, kFailed, kEnded };
 
-  // After the library has answered that nothing is in progress.
+  // Asks the library what of `asked` is in progress; `asked` is this member, or
+  // the parent that makes it.
+  Result Ask(Member* asked, Result* answer);
+  // After the library has answered that nothing is in progress.  Stays PENDING
+  // while it makes more.
   devrt_status Settle();
+  devrt_status FindRank();
   void BecomePending();
 
   [[gnu::cold]] devrt_status WhyNotReady() const;
@@ -128,6 +159,7 @@ class Member {
   const std::string name_;
   Member* parent_;
   Comm native_ = nullptr;
+  std::unique_ptr<BlockingComm> blocking_;
   std::atomic<uint32_t> state_{kPending};
   std::atomic<int> users_{0};
   std::atomic<bool> revoked_{false};

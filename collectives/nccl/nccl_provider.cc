@@ -34,8 +34,12 @@ absl::StatusOr<Provider> Open(const Flavor& flavor, const Backend& backend) {
     slot.engine = new Engine(*library, backend);
   }
   return Provider{
-      slot.engine, &slot.engine->table(), false,
-      [](devrt_comm comm) { return nccl::Member::Of(comm)->IsPending(); }};
+      slot.engine,
+      &slot.engine->table(),
+      false,
+      [](devrt_comm comm) { return nccl::Member::Of(comm)->IsPending(); },
+      [](devrt_comm comm) { nccl::Member::Of(comm)->LetWait(); },
+      [](void* self) { return static_cast<Engine*>(self)->CanWait(); }};
 }
 
 }  // namespace

@@ -62,16 +62,27 @@ devrt_status Check(const Library& library, const devrt_submission_v0& s,
   return nullptr;
 }
 
+// The library takes no group of calls that block and calls that do not.
+devrt_status CheckAlike(const Parts& parts) {
+  const Member& first = *parts[0].member();
+  for (const Part& part : parts) {
+    const Member& other = *part.member();
+    if (other.waits() == first.waits()) continue;
+    return Refuse(
+        DEVRT_INVALID_ARGUMENT,
+        absl::StrCat("a group has ", first.Describe(), " and ",
+                     other.Describe(),
+                     ", and submissions of only one may wait: give both "
+                     "Options::watch, timeout, on_failure and shared_device "
+                     "alike, or use a group for each"));
+  }
+  return nullptr;
+}
+
 devrt_status FindStream(const Member& member, const devrt_submission_v0& s,
                         Stream* stream) {
   devrt::internal::DeviceGate* const device = member.device();
   return device->ops->stream_native(device->self, s.stream, stream);
-}
-
-// The answer of a native call that was no success.
-devrt_status TakeAnswer(Member* member, Result result, const char* symbol) {
-  return result == kInProgress ? member->Take(result, symbol)
-                               : member->Report(result, symbol);
 }
 
 }  // namespace
@@ -92,7 +103,7 @@ devrt_status Engine::SubmitOne(const devrt_submission_v0& s) {
   const Result result = Call(library_, member, op, stream, &symbol);
   return __builtin_expect(result == kSuccess, 1)
              ? nullptr
-             : TakeAnswer(member, result, symbol);
+             : member->TakeCall(result, symbol);
 }
 
 devrt_status Engine::submit(const devrt_submission_v0* submissions,
@@ -111,6 +122,7 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
     }
   }
   if (native_calls == 0) return nullptr;
+  if (devrt_status error = CheckAlike(parts)) return error;
   for (Part& part : parts) {
     if (devrt_status error =
             FindStream(*part.member(), *part.submission, &part.stream)) {
@@ -146,7 +158,7 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
       result = Call(library_, at, op, part.stream, &symbol);
       if (__builtin_expect(result == kSuccess, 1)) continue;
       // A call that fails inside a group keeps the group from being enqueued.
-      error = TakeAnswer(at, result, symbol);
+      error = at->TakeCall(result, symbol);
     }
     if (error != nullptr) break;
   }
@@ -156,7 +168,7 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
   // Which of the group's communicators is in progress or has failed, only a
   // poll of each tells.
   for (const Part& part : parts) {
-    const devrt_status one = part.member()->Take(end, "ncclGroupEnd");
+    const devrt_status one = part.member()->TakeGroup(end);
     if (error == nullptr) {
       error = one;
     } else {

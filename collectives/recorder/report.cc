@@ -166,15 +166,10 @@ class Comparison {
       from = std::max(from, file->first());
       to = std::max(to, file->last());
     }
+    const std::string behind = Behind(from);
+    if (!behind.empty()) return behind;
     for (uint64_t sequence = from; sequence <= to; ++sequence) {
-      const CallRecord* const expected = files_[0]->Find(sequence);
-      for (const auto& file : files_) {
-        const CallRecord* const record = file->Find(sequence);
-        if (record == nullptr || expected == nullptr ||
-            !IsAlike(*record, *expected)) {
-          return At(sequence);
-        }
-      }
+      if (!AreAlike(sequence)) return At(sequence);
     }
     if (to == 0) return "no collective was submitted\n";
     const RankFile& file = *files_[0];
@@ -183,15 +178,47 @@ class Comparison {
                         last == nullptr ? "" : CallAt(file, *last), "\n");
   }
 
+  // Ranks whose last collective comes before the records of others begin, so
+  // that these do not tell where they differ.  Empty if there is none.
+  std::string Behind(uint64_t from) const {
+    Groups groups;
+    std::vector<int> beyond;
+    for (const auto& file : files_) {
+      if (file->first() == from) beyond.push_back(file->rank());
+      if (file->last() + 1 < from) groups.Add(LastOf(*file), file->rank());
+    }
+    const std::string lines = groups.Lines("is at", "are at");
+    if (lines.empty()) return lines;
+    return absl::StrCat("the records of ", internal::RanksText(beyond),
+                        " begin at ", from, "\n", lines);
+  }
+
+  // False if a rank has not come to the collective, or has another one.  A rank
+  // that is beyond it may not have kept it.
+  bool AreAlike(uint64_t sequence) const {
+    const CallRecord* expected = nullptr;
+    for (const auto& file : files_) {
+      const CallRecord* const record = file->Find(sequence);
+      if (record == nullptr && sequence > file->last()) return false;
+      if (record == nullptr) continue;
+      if (expected == nullptr) expected = record;
+      if (!IsAlike(*record, *expected)) return false;
+    }
+    return true;
+  }
+
+  static std::string LastOf(const RankFile& file) {
+    const CallRecord* const last = file.Find(file.last());
+    return last == nullptr ? "no collective yet" : CallAt(file, *last);
+  }
+
   // Where each rank is: at its own call of the number, or before it.
   std::string At(uint64_t sequence) const {
     Groups groups;
     for (const auto& file : files_) {
-      const CallRecord* record = file->Find(sequence);
-      if (record == nullptr) record = file->Find(file->last());
-      groups.Add(
-          record == nullptr ? "no collective yet" : CallAt(*file, *record),
-          file->rank());
+      const CallRecord* const record = file->Find(sequence);
+      groups.Add(record == nullptr ? LastOf(*file) : CallAt(*file, *record),
+                 file->rank());
     }
     return absl::StrCat("they differ at ", sequence, "\n",
                         groups.Lines("is at", "are at"));

@@ -213,17 +213,25 @@ const char* Ring::Name(uint32_t name) const {
   return base_ + kNamesOffset + (name - 1);
 }
 
-std::string Ring::Image(uint64_t most) const {
+std::string Ring::Image(uint64_t from, uint64_t most, uint64_t newest) const {
   BytesWriter out;
   out.Text({base_, sizeof(RingHeader)});
   out.Text({base_ + kNamesOffset,
             header()->names_used.load(std::memory_order_relaxed)});
   const uint64_t last = written();
   const uint64_t count = std::min({last, most, kRecords});
+  const uint64_t begin = last - count + 1;
+  // The records of older calls have been written over.
+  if (from != 0 && last >= kRecords) from = std::max(from, last - kRecords + 1);
+  const bool has_gap = from != 0 && from < begin;
   out.Number(count);
-  for (uint64_t number = last - count + 1; number <= last; ++number) {
-    out.Text({reinterpret_cast<const char*>(At(number)), sizeof(CallRecord)});
-  }
+  const auto add = [this, &out](uint64_t first, uint64_t end) {
+    for (uint64_t number = first; number < end; ++number) {
+      out.Text({reinterpret_cast<const char*>(At(number)), sizeof(CallRecord)});
+    }
+  };
+  if (has_gap) add(from, from + count - newest);
+  add(has_gap ? last + 1 - newest : begin, last + 1);
   return out.bytes();
 }
 

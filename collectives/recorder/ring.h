@@ -8,10 +8,10 @@
 //   kRecordsOffset   kRecords times CallRecord
 //
 // The kernel keeps what was written to the file's pages when the process is
-// killed, and lets its lock of the file go: so a reader on this machine sees that
-// the rank is gone.  The file has all its room from the beginning, so that a full disk is
-// an error of Make, and no signal later.  Numbers have the byte order of this
-// machine.
+// killed, and lets its lock of the file go: so a reader on this machine sees
+// that the rank is gone.  The file has all its room from the beginning, so that
+// a full disk is an error of Make, and no signal later.  Numbers have the byte
+// order of this machine.
 //
 // Threads: one at a time calls Append, Withdraw and End; any thread reads.
 
@@ -123,8 +123,8 @@ class Ring {
   void End(uint64_t number);
   // Marks the communicator as failed.
   void Fail(std::string_view why);
-  // The rank leaves in good order, as it also does with the Ring: if the process
-  // ends now, nothing is lost.
+  // The rank leaves in good order, as it also does with the Ring: if the
+  // process ends now, nothing is lost.
   void Leave();
 
   // Where its file lies; empty: it is in memory.
@@ -139,9 +139,10 @@ class Ring {
   const CallRecord* Find(uint64_t number) const;
   // The text of a name.
   const char* Name(uint32_t name) const;
-  // The newest `most` calls as bytes, of which RankFile::FromImage makes a
-  // RankFile.  The caller keeps writers away.
-  std::string Image(uint64_t most) const;
+  // `most` calls as bytes, of which RankFile::FromImage makes a RankFile: those
+  // from `from` on, and the `newest` ones.  If there are fewer from `from` on,
+  // or it is 0, the newest `most` calls.  The caller keeps writers away.
+  std::string Image(uint64_t from, uint64_t most, uint64_t newest) const;
 
  private:
   Ring(char* base, int fd, std::string path)

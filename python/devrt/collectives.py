@@ -345,7 +345,7 @@ def init(
     check_signatures: before each submission the ranks compare their collectives over
         the bootstrap, so that a mismatch is a ValueError with every rank's line instead
         of a hang.  Slow: for the search of one.
-    exchange_records: after a failure the ranks tell each other their newest calls, and
+    exchange_records: after a failure the ranks tell each other their calls, and
         `failure` says where they differ, and which ranks tell nothing within 5 s.  The
         bootstrap is a folder, "pmix", a store, or a function with the methods
         put(name: str, mine: bytes) and get(name: str, rank: int, timeout: float), which
@@ -427,7 +427,9 @@ def finish_all(
 
     timeout: in seconds; None: no limit.
     """
-    _of_all(list(ranks), _core._finish_ranks, timeout)
+    every = list(ranks)
+    if every:
+        _of_all(every, _core._finish_ranks, timeout)
 
 
 def split_all(

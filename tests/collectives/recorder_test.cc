@@ -226,18 +226,45 @@ TEST_F(Reports, OfImages) {
     if (i < 118) second->Append(AllReduceOf(i, 4096));
   }
   first->Append(AllGatherOf(119));
-  const std::string image = first->Image(64);
+  const std::string image = first->Image(0, 64, 8);
   EXPECT_LT(image.size(), 16u << 10);
-  EXPECT_EQ(CompareImages({image, second->Image(64), std::nullopt, "junk"}),
-            "ranks 2, 3 have left no records; they differ at 118; rank 0 is "
-            "at 118 all_reduce(float32 x 4096, sum) train.cc:41; rank 1 is at "
-            "117 all_reduce(float32 x 4096, sum) train.cc:41; what rank 3 sent "
-            "is no image of a recorder");
+  EXPECT_EQ(
+      CompareImages({image, second->Image(0, 64, 8), std::nullopt, "junk"}),
+      "ranks 2, 3 have left no records; they differ at 118; rank 0 is "
+      "at 118 all_reduce(float32 x 4096, sum) train.cc:41; rank 1 is at "
+      "117 all_reduce(float32 x 4096, sum) train.cc:41; what rank 3 sent "
+      "is no image of a recorder");
   EXPECT_EQ(CompareImages({std::nullopt, image}),
             "no rank sent its records; what rank 1 sent is of rank 0, not 1");
   EXPECT_EQ(CompareImages({image.substr(0, image.size() - 1)}),
             "no rank sent its records; what rank 0 sent has a record of "
             "another size");
+}
+
+// A rank far ahead gives the calls from its oldest open one on.
+TEST_F(Reports, OfImagesOfARankThatIsAhead) {
+  using collectives::internal::CompareImages;
+  constexpr char kAt[] = " all_reduce(float32 x 4, sum) train.cc:41";
+  const auto ahead = MakeRing(0, 2);
+  const auto behind = MakeRing(1, 2);
+  for (uint64_t i = 1; i <= 200; ++i) {
+    ahead->Append(AllReduceOf(i, 4));
+    if (i <= 10) behind->Append(AllReduceOf(i, 4));
+  }
+  const auto compare = [&](uint64_t from) {
+    return CompareImages({ahead->Image(from, 64, 8), behind->Image(0, 64, 8)});
+  };
+  const std::string one = std::string("rank 1 is at 10") + kAt;
+  EXPECT_EQ(compare(11), std::string("they differ at 11; rank 0 is at 11") +
+                             kAt + "; " + one);
+  EXPECT_EQ(compare(1), compare(11));
+  // It does not know where the other one stopped.
+  EXPECT_EQ(compare(0), "the records of rank 0 begin at 137; " + one);
+  EXPECT_EQ(compare(37), "the records of rank 0 begin at 37; " + one);
+  EXPECT_EQ(ahead->Image(11, 64, 8).size(), ahead->Image(0, 64, 8).size());
+  // Calls 12 to 67 are there, and 193 to 200.
+  for (uint64_t i = 11; i <= 100; ++i) behind->Append(AllReduceOf(i, 4));
+  EXPECT_THAT(compare(12), HasSubstr("they differ at 101; rank 0 is at 200"));
 }
 
 TEST_F(Reports, DoNotWaitForAFifo) {

@@ -140,5 +140,26 @@ TEST_F(Refused, MovedFrom) {
                                        HasSubstr("was moved from")));
 }
 
+TEST_F(Refused, OneRankTwice) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const Communicator* const twice[] = {&ranks[0], &ranks[0]};
+  const Communicator* const none[] = {&ranks[0], nullptr};
+  const struct {
+    Communicator::RankPointers ranks;
+    const char* text;
+  } kCases[] = {{twice, " (rank 0 of 2) twice: give each rank once"},
+                {none, "no null pointer"}};
+  for (const auto& c : kCases) {
+    EXPECT_STATUS(Communicator::BarrierAll(c.ranks), kInvalidArgument, c.text);
+    EXPECT_STATUS(Communicator::SplitAll(c.ranks, {0, 1}, {0, 0}),
+                  kInvalidArgument, c.text);
+    EXPECT_STATUS(Communicator::ShrinkAll(c.ranks, {1}), kInvalidArgument,
+                  c.text);
+    EXPECT_STATUS(Communicator::FinishAll(c.ranks), kInvalidArgument, c.text);
+  }
+  EXPECT_THAT(ranks[0].Records(), IsEmpty());
+  EXPECT_OK(Communicator::FinishAll(ranks));
+}
+
 }  // namespace
 }  // namespace devrt::testing

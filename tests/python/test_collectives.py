@@ -148,6 +148,18 @@ def test_one_thread_ends_all_ranks(two):
     assert [rank.state for rank in ranks] == ["finished"] * 2
 
 
+def test_ranks_stand_once_in_a_call(two):
+    ranks = collectives.init_all(two)
+    for call in (lambda: collectives.split_all([ranks[0]] * 2, [0, 0]),
+                 lambda: collectives.shrink_all([ranks[0]] * 2, [1]),
+                 lambda: collectives.finish_all([ranks[0]] * 2)):
+        with pytest.raises(ValueError, match="twice: give each rank once"):
+            call()
+    assert [rank.state for rank in ranks] == ["ready"] * 2
+    collectives.finish_all([])  # as before: none has to be finished
+    collectives.finish_all(ranks, timeout=30)
+
+
 def test_a_split_without_a_device_ends_at_once(run_program):
     done = run_program("""
         import time

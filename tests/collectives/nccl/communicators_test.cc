@@ -33,6 +33,8 @@ using collectives::State;
 namespace ops = collectives;
 
 constexpr int kRanks = 3;
+// Of the library, for each rank whose submissions may wait (blocking_comm.h).
+constexpr int kNativeComms = 3;
 
 class NcclCommunicators : public ::testing::Test {
  protected:
@@ -165,6 +167,51 @@ TEST_F(NcclCommunicators, TimeOutWithoutAWatch) {
   EXPECT_OK(stream.Synchronize());
 }
 
+// K-C10: a submission waits for a rank that never comes.
+TEST_F(NcclCommunicators, EndSubmissionsThatWait) {
+  fake_nccl_knobs knobs = {};
+  knobs.calls_wait = 1;
+  Options options;
+  options.timeout = absl::Milliseconds(200);
+  const absl::Span<const Device> last(&devices_[2], 1);
+  for (const bool by_abort : {false, true}) {
+    fake_nccl_set(&knobs);
+    std::vector<Communicator> ranks = MakeRanks(options);
+    std::vector<Communicator> other = Must(Communicator::CreateAll(last));
+    const Array x = Ints(0, {1, 2});
+    const Array y = Ints(1, {1, 2});
+    Group group;
+    group.Add(ranks[0], ops::AllReduce(x, x));
+    group.Add(ranks[1], ops::AllReduce(y, y));
+    const absl::Time begin = absl::Now();
+    absl::Status submitted;
+    std::thread submitter([&] { submitted = group.Submit(); });
+    while (std::string(fake_nccl_last_call()) != "ncclGroupEnd") {
+      std::this_thread::yield();
+    }
+    // Neither another device waits, nor somebody who has a deadline.
+    const Array z = Ints(2, {3});
+    EXPECT_OK(other[0].AllReduce(z, z));
+    EXPECT_OK(other[0].Wait(streams_[2], absl::Now() + absl::Seconds(20)));
+    if (by_abort) {
+      EXPECT_OK(ranks[0].Abort("over"));
+      EXPECT_OK(ranks[1].Abort("over"));
+    }
+    submitter.join();
+    EXPECT_LT(absl::Now() - begin, options.timeout + absl::Seconds(1));
+    if (by_abort) {
+      EXPECT_STATUS(submitted, kAborted, "over");
+    } else {
+      EXPECT_THAT(submitted,
+                  StatusIs(absl::StatusCode::kDeadlineExceeded,
+                           AllOf(HasSubstr(" failed at 1 all_reduce(int32 x 2"),
+                                 HasSubstr("not complete after 200ms"))));
+    }
+    EXPECT_NE(ranks[1].comm()->state.load(), State::kReady);
+    EXPECT_THAT(Values(Ints(0, {7})), ElementsAre(7));
+  }
+}
+
 // Two calls have ended, and the library names the third.
 TEST_F(NcclCommunicators, NameTheOpenCall) {
   Options options;
@@ -261,17 +308,22 @@ TEST_F(NcclCommunicators, FailIfNoChildIsMade) {
   for (const auto on_failure :
        {collectives::OnFailure::kReport, collectives::OnFailure::kAbort}) {
     options.on_failure = on_failure;
+    const auto live = [on_failure](int ranks) {
+      return on_failure == collectives::OnFailure::kReport
+                 ? ranks
+                 : ranks * kNativeComms;
+    };
     std::vector<Communicator> ranks = MakeRanks(options);
     EXPECT_THAT(ranks[0].Shrink({2}).status(),  // rank 1 does not come
                 StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
     EXPECT_EQ(ranks[0].state(), State::kFailed);
     EXPECT_THAT(ranks[0].failure().message(),
                 HasSubstr("no communicator was made from it"));
-    EXPECT_EQ(fake_nccl_live(), kRanks - 1);
+    EXPECT_EQ(fake_nccl_live(), live(kRanks - 1));
     EXPECT_THAT(ranks[1].Split(0, 0).status(),
                 StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::_));
     EXPECT_EQ(ranks[1].state(), State::kFailed);
-    EXPECT_EQ(fake_nccl_live(), kRanks - 2);
+    EXPECT_EQ(fake_nccl_live(), live(kRanks - 2));
   }
 }
 
@@ -335,7 +387,7 @@ TEST_F(NcclCommunicators, LoseTheDeviceAndEnd) {
   const std::vector<Device> last = {Must(GetDevice("cuda:3"))};
   std::vector<Communicator> one = Must(Communicator::CreateAll(last));
   std::vector<Communicator> other = Must(Communicator::CreateAll(last));
-  EXPECT_EQ(fake_nccl_live(), 2);
+  EXPECT_EQ(fake_nccl_live(), 2 * kNativeComms);
   EXPECT_FALSE(devrt::internal::LoseDevice(last[0], "for a test").ok());
   const auto state = [](const std::vector<Communicator>& ranks) {
     return ranks[0].comm()->state.load();

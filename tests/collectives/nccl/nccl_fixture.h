@@ -84,18 +84,26 @@ devrt_status Call(Args... args) {
   return (TheProvider().table->*kFunction)(TheProvider().self, args...);
 }
 
-// Polls until the communicator is READY or has failed, 30 s at most.
-inline devrt_status WaitReady(devrt_comm comm) {
+// Polls until all communicators are READY or one has failed, 30 s at most.
+inline devrt_status WaitReady(std::vector<devrt_comm> comms) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  uint32_t state = DEVRT_COMM_PENDING;
   while (std::chrono::steady_clock::now() < end) {
-    const devrt_status error =
-        Call<&devrt_collectives_v0::comm_poll>(comm, &state);
-    if (error != nullptr || state == DEVRT_COMM_READY) return error;
+    for (size_t i = comms.size(); i-- > 0;) {
+      uint32_t state = DEVRT_COMM_PENDING;
+      const devrt_status error =
+          Call<&devrt_collectives_v0::comm_poll>(comms[i], &state);
+      if (error != nullptr) return error;
+      if (state != DEVRT_COMM_READY) continue;
+      comms.erase(comms.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (comms.empty()) return nullptr;
     std::this_thread::yield();
   }
-  ADD_FAILURE() << "the communicator is not ready";
+  ADD_FAILURE() << "a communicator is not ready";
   return nullptr;
+}
+inline devrt_status WaitReady(devrt_comm comm) {
+  return WaitReady(std::vector<devrt_comm>{comm});
 }
 inline uint32_t Poll(devrt_comm comm) {
   uint32_t state = 99;
@@ -130,6 +138,7 @@ class Rank {
   }
   Rank(Rank&& other) noexcept
       : comm(std::exchange(other.comm, nullptr)),
+        waits(other.waits),
         stream(std::exchange(other.stream, nullptr)),
         gate_(other.gate_),
         blocks_(std::exchange(other.blocks_, {})) {}
@@ -207,6 +216,7 @@ class Rank {
   }
 
   devrt_comm comm = nullptr;
+  bool waits = false;  // its submissions may wait for other ranks
   devrt_stream stream = nullptr;
 
  private:
@@ -216,11 +226,14 @@ class Rank {
 };
 
 // One rank for each of the first devices.
-inline std::vector<Rank> MakeRanks(uint32_t count) {
+inline std::vector<Rank> MakeRanks(uint32_t count, bool waits = false) {
   const std::vector<Device> devices = Must(Devices(BackendName()));
   EXPECT_LE(count, devices.size());
   std::vector<Rank> ranks;
-  for (uint32_t i = 0; i < count; ++i) ranks.emplace_back(devices[i]);
+  for (uint32_t i = 0; i < count; ++i) {
+    ranks.emplace_back(devices[i]);
+    ranks.back().waits = waits;
+  }
   return ranks;
 }
 
@@ -247,20 +260,43 @@ inline Id NewId() {
 inline devrt_status Begin(Rank* rank, const Id& id, uint32_t ranks,
                           uint32_t number) {
   const devrt_comm_options_v0 options = Named("test");
-  return Call<&devrt_collectives_v0::comm_begin>(
+  const devrt_status error = Call<&devrt_collectives_v0::comm_begin>(
       rank->device(), ranks, number, static_cast<const void*>(id.bytes),
       id.size, &options, &rank->comm);
+  if (error == nullptr && rank->waits) TheProvider().let_wait(rank->comm);
+  return error;
+}
+
+inline std::vector<devrt_comm> CommsOf(const std::vector<Rank>& ranks) {
+  std::vector<devrt_comm> comms;
+  for (const Rank& rank : ranks) comms.push_back(rank.comm);
+  return comms;
+}
+
+// Submits one operation of each rank as one group.
+inline devrt_status SubmitTogether(
+    std::vector<Rank>* ranks, const std::vector<devrt_collective_v0>& ops) {
+  std::vector<devrt_submission_v0> submissions;
+  for (size_t i = 0; i < ranks->size(); ++i) {
+    const Rank& rank = (*ranks)[i];
+    submissions.push_back(
+        {sizeof(devrt_submission_v0), 1, rank.comm, rank.stream, &ops[i]});
+  }
+  return Call<&devrt_collectives_v0::submit>(
+      static_cast<const devrt_submission_v0*>(submissions.data()),
+      static_cast<uint32_t>(submissions.size()));
 }
 
 // Makes one communicator of all ranks, ready.
-inline void Connect(std::vector<Rank>* ranks) {
+inline void Connect(std::vector<Rank>* ranks, bool waits = false) {
+  for (Rank& rank : *ranks) rank.waits = waits;
   const Id id = NewId();
   for (uint32_t i = 0; i < ranks->size(); ++i) {
     ASSERT_EQ(
         Text(Begin(&(*ranks)[i], id, static_cast<uint32_t>(ranks->size()), i)),
         "");
   }
-  for (Rank& rank : *ranks) ASSERT_EQ(Text(WaitReady(rank.comm)), "");
+  ASSERT_EQ(Text(WaitReady(CommsOf(*ranks))), "");
 }
 
 // Each test begins without knobs, and leaves no communicator and no group.

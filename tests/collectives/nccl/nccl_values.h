@@ -133,14 +133,19 @@ void CheckOp(std::vector<Rank>* ranks, uint32_t op, uint32_t dtype,
   const auto count = static_cast<uint32_t>(ranks->size());
   const uint32_t root = count - 1;
   std::vector<void*> outputs;
+  std::vector<devrt_collective_v0> ops;
   for (uint32_t i = 0; i < count; ++i) {
     Rank& rank = (*ranks)[i];
     const void* const src =
         rank.Upload(Bytes(Input<T>(i, InputCount(op, count))));
     outputs.push_back(rank.Allocate(count * kCount * sizeof(T)));
-    ASSERT_EQ(Text(rank.Submit({Op(op, src, outputs[i], kCount, dtype,
-                                   reduction, static_cast<int32_t>(root))})),
-              "");
+    ops.push_back(Op(op, src, outputs[i], kCount, dtype, reduction,
+                     static_cast<int32_t>(root)));
+    if (rank.waits) continue;
+    ASSERT_EQ(Text(rank.Submit({ops.back()})), "");
+  }
+  if ((*ranks)[0].waits) {
+    ASSERT_EQ(Text(SubmitTogether(ranks, ops)), "");
   }
   for (Rank& rank : *ranks) ASSERT_EQ(Text(WaitReady(rank.comm)), "");
   for (uint32_t i = 0; i < count; ++i) {

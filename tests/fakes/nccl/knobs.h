@@ -8,8 +8,12 @@
  * communicator is aborted.  The driver's machine must be threaded
  * (DEVRT_MTIA="mode=threaded"), as a host function waits for another one.
  *
- * It checks what NCCL requires of its caller: a context is current, the
- * configuration does not block, a finished or aborted communicator is not used.
+ * A child has the abort flag of its parent, where the parent's configuration
+ * has splitShare.
+ *
+ * It checks what NCCL requires of its caller: a context is current, only a
+ * child that shares blocks, a finished or aborted communicator is not used, and
+ * none is freed that another thread is in.
  *
  * DEVRT_FAKE_NCCL_VERSION is the version that it tells, 23203 otherwise.  With
  * DEVRT_FAKE_NCCL_MAY_BLOCK it takes a configuration that blocks, as a program
@@ -36,6 +40,7 @@ typedef struct fake_nccl_knobs {
   int slow;          /* calls are in progress until the second poll */
   int drops_context; /* calls leave no context current */
   int does_nothing;  /* operations return at once: to measure the caller */
+  int calls_wait;    /* submissions that block wait until all ranks submit */
 } fake_nccl_knobs;
 
 /* Sets all knobs, and counts calls from 0. */

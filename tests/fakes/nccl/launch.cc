@@ -35,8 +35,9 @@ void Meet(const CommunicatorPtr& comm, Op* op,
     TheWorld().changed.notify_all();
     return;
   }
-  TheWorld().changed.wait(
-      *lock, [&] { return comm->ended || clique.done.count(number) != 0; });
+  TheWorld().changed.wait(*lock, [&] {
+    return comm->shared->ended || clique.done.count(number) != 0;
+  });
 }
 
 // True when the receive has its data, or the send was received.
@@ -62,7 +63,7 @@ void Exchange(const CommunicatorPtr& comm, std::vector<Op*> open,
   }
   TheWorld().changed.notify_all();
   TheWorld().changed.wait(*lock, [&] {
-    if (comm->ended) return true;
+    if (comm->shared->ended) return true;
     for (size_t i = 0; i < open.size();) {
       if (Progress(*comm, open[i])) {
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
@@ -81,7 +82,7 @@ void CUDA_CB Run(CUstream, CUresult, void* arg) {
   std::unique_lock<std::mutex> lock(world.mutex);
   std::vector<Op*> pairs;
   for (Op& op : work->ops) {
-    if (work->comm->ended) break;
+    if (work->comm->shared->ended) break;
     if (IsPointToPoint(op)) {
       pairs.push_back(&op);
     } else {
@@ -89,7 +90,7 @@ void CUDA_CB Run(CUstream, CUresult, void* arg) {
     }
   }
   if (!pairs.empty()) Exchange(work->comm, std::move(pairs), &lock);
-  --work->comm->running;
+  --work->comm->shared->running;
   world.changed.notify_all();
 }
 
@@ -127,7 +128,7 @@ Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops) {
   }
   {
     const std::lock_guard<std::mutex> lock(TheWorld().mutex);
-    ++comm->running;
+    ++comm->shared->running;
   }
   Work* const work = Keep({comm, ops});
   if (cuStreamAddCallback(stream, &Run, work, 0) != CUDA_SUCCESS) {

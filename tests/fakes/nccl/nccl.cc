@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tests/fakes/nccl/entries.h"
+#include "tests/fakes/nccl/inside.h"
 #include "tests/fakes/nccl/world.h"
 
 namespace devrt::fake::nccl {
@@ -134,7 +135,7 @@ void RefuseSharedDevices(Clique* clique, const Lock& lock) {
 
 // Ends what runs, and lets the others wait on.
 void End(const CommunicatorPtr& comm, Lock* lock) {
-  comm->ended = true;
+  comm->shared->ended = true;
   TheWorld().changed.notify_all();
   // A host function that has not begun yet finds that it has ended.
   (void)lock;
@@ -145,7 +146,7 @@ bool IsInProgress(const CommunicatorPtr& comm) {
   if (TheWorld().knobs.init_never || !clique.IsComplete()) return true;
   if (comm->is_making_child) return true;
   if (comm->finalized &&
-      (comm->running != 0 || clique.finalized < clique.ranks)) {
+      (comm->shared->running != 0 || clique.finalized < clique.ranks)) {
     return true;
   }
   return comm->polls_in_progress > 0 && --comm->polls_in_progress > 0;
@@ -153,7 +154,7 @@ bool IsInProgress(const CommunicatorPtr& comm) {
 
 // kInProgress or kSuccess of a call that may take time.
 Result Later(const CommunicatorPtr& comm) {
-  if (!TheWorld().knobs.slow) return abi::kSuccess;
+  if (!TheWorld().knobs.slow || comm->blocks) return abi::kSuccess;
   comm->polls_in_progress = 2;
   return abi::kInProgress;
 }
@@ -175,6 +176,9 @@ void MakeChildren(const CommunicatorPtr& parent, const Lock& lock) {
     for (const auto& [key, rank] : ranks) {
       const Clique::Wish& wish = old.wishes[rank];
       const CommunicatorPtr child = Join(clique, next++, wish.parent->device);
+      child->blocks = wish.blocks;
+      child->splits_share = wish.splits_share;
+      if (wish.parent->splits_share) child->shared = wish.parent->shared;
       __atomic_store_n(wish.place, Publish(child, lock), __ATOMIC_RELEASE);
     }
   }
@@ -192,12 +196,13 @@ Result Wish(abi::Comm handle, Clique::Wish wish, int ranks, const Lock& lock) {
   return comm->is_making_child ? abi::kInProgress : Later(comm);
 }
 
-void CheckConfig(const Config* config) {
+void CheckConfig(const Config* config, bool child_shares = false) {
   static const bool may_block =
       std::getenv("DEVRT_FAKE_NCCL_MAY_BLOCK") != nullptr;
   if (config == nullptr || config->magic != abi::kConfigMagic ||
-      config->size < sizeof(Config) || (config->blocking != 0 && !may_block)) {
-    Crash("the configuration is not one that does not block");
+      config->size < sizeof(Config) ||
+      (config->blocking != 0 && !child_shares && !may_block)) {
+    Crash("the configuration blocks, and nothing could end its calls");
   }
 }
 
@@ -212,7 +217,7 @@ Result Submit(Lock* lock) {
       world.knobs.async_code != 0 && world.groups == world.knobs.async_after;
   ++world.groups;
   Result result = abi::kSuccess;
-  std::vector<std::pair<CommunicatorPtr, std::vector<Op>>> parts;
+  Parts parts;
   for (const auto& [comm, op] : ops) {
     if (breaks) comm->async = world.knobs.async_code;
     if (parts.empty() || parts.back().first != comm ||
@@ -223,6 +228,11 @@ Result Submit(Lock* lock) {
     parts.back().second.push_back(op);
   }
   if (world.knobs.does_nothing) return result;
+  Inside inside(parts, lock);
+  if (!inside.AreAlike()) {
+    return Fail(abi::kInvalidArgument, "a group blocks in part", *lock);
+  }
+  if (const Result ended = inside.AwaitRanks()) return ended;
   lock->unlock();
   for (auto& [comm, list] : parts) {
     const Result launched = Launch(comm, std::move(list));
@@ -233,7 +243,8 @@ Result Submit(Lock* lock) {
 
 Result Free(abi::Comm handle, bool aborts, Lock* lock) {
   const CommunicatorPtr comm = Find(handle, *lock);
-  End(comm, lock);
+  if (comm->inside != 0) Crash("a communicator is freed, and a call is in it");
+  if (aborts) End(comm, lock);
   if (aborts && TheWorld().knobs.abort_hangs) {
     TheWorld().changed.wait(*lock, [] { return TheWorld().let_go; });
   }
@@ -252,7 +263,7 @@ Result Add(const char* name, abi::Comm handle, const Op& op) {
   if (result == abi::kSuccess && !HasContext()) {
     result = Fail(abi::kUnhandledCudaError, "no context is current", lock);
   }
-  if (result == abi::kSuccess && (comm->ended || comm->finalized)) {
+  if (result == abi::kSuccess && (comm->shared->ended || comm->finalized)) {
     result = Fail(abi::kInvalidUsage, "the communicator has ended", lock);
   }
   if (result != abi::kSuccess) {
@@ -381,9 +392,11 @@ Result ncclCommSplit(abi::Comm handle, int color, int key, abi::Comm* child,
                      Config* config) {
   const Lock lock(TheWorld().mutex);
   if (const Result error = Enter("ncclCommSplit", lock)) return error;
-  CheckConfig(config);
-  return Wish(handle, {color, key, child, nullptr},
-              Find(handle, lock)->clique->ranks, lock);
+  const CommunicatorPtr comm = Find(handle, lock);
+  CheckConfig(config, comm->splits_share);
+  const bool blocks = config->blocking == 1;
+  return Wish(handle, {color, key, child, blocks, config->split_share == 1},
+              comm->clique->ranks, lock);
 }
 
 Result ncclCommShrink(abi::Comm handle, int*, int count, abi::Comm* child,
@@ -396,7 +409,7 @@ Result ncclCommShrink(abi::Comm handle, int*, int count, abi::Comm* child,
     End(comm, &lock);
     comm->async = abi::kSuccess;
   }
-  return Wish(handle, {0, comm->rank, child, nullptr},
+  return Wish(handle, {0, comm->rank, child, false, false},
               comm->clique->ranks - count, lock);
 }
 
@@ -412,7 +425,8 @@ Result ncclCommFinalize(abi::Comm handle) {
   const Lock lock(TheWorld().mutex);
   if (const Result error = Enter("ncclCommFinalize", lock)) return error;
   const CommunicatorPtr comm = Find(handle, lock);
-  if (comm->ended || comm->finalized) {
+  if (comm->blocks) Crash("the end of a communicator that blocks");
+  if (comm->shared->ended || comm->finalized) {
     return Fail(abi::kInvalidUsage, "the communicator has ended", lock);
   }
   comm->finalized = true;

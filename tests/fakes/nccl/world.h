@@ -63,15 +63,24 @@ struct Op {
 
 struct Clique;
 
+// What a communicator shares with its children, if its configuration says so.
+struct Shared {
+  bool ended = false;  // operations end, and calls: aborted or revoked
+  int running = 0;     // operations that are not complete
+};
+
 struct Communicator {
   std::shared_ptr<Clique> clique;
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
+  bool blocks = false;        // its calls return when they are done
+  bool splits_share = false;  // its children share
+  int inside = 0;             // calls that submit to it
+  unsigned long groups = 0;   // submitted
   int rank = 0;
   int device = 0;
   CUcontext context = nullptr;
-  bool ended = false;      // its operations end: aborted or revoked
   bool freed = false;      // the handle is dead
   bool finalized = false;  // ncclCommFinalize was called
-  int running = 0;         // operations that are not complete
   int polls_in_progress = 0;
   bool is_making_child = false;
   Result async = 0;
@@ -84,6 +93,7 @@ struct Clique {
   int ranks = 0;
   std::map<int, std::weak_ptr<Communicator>> members;  // all that have come
   int finalized = 0;
+  std::map<int, unsigned long> groups;  // that each rank has submitted
   // The n-th collective, by rank, and how many have taken its result.
   std::map<unsigned long, std::map<int, Op*>> meetings;
   std::set<unsigned long> done;
@@ -94,7 +104,8 @@ struct Clique {
   struct Wish {
     int color, key;
     collectives::nccl::Comm* place;
-    CommunicatorPtr parent;
+    bool blocks, splits_share;
+    CommunicatorPtr parent = nullptr;
   };
   std::map<int, Wish> wishes;
   int wished = 0;  // how many ranks make wishes
