@@ -58,14 +58,20 @@ void Write(const char* text) {
 
 void OnAbort(int signal) {
   // The report of a time limit has the run already.
-  if (g_process_of_run.load() == getpid() && !RunLimit::HasExpired()) {
+  if (g_process_of_run.exchange(0) == getpid() && !RunLimit::HasExpired()) {
     Write("devrt: the body called abort() in the run with ");
     Write(g_run);
     Write("\n");
   }
-  // It comes again when this handler returns.
+  // It comes again when this handler returns.  A handler that a body has set
+  // may hand it back to this one, as Python's faulthandler does.
   sigaction(signal, &g_before_abort, nullptr);
+  g_before_abort = {};
   raise(signal);
+}
+
+bool IsOnAbort(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == &OnAbort;
 }
 
 class RunNow {
@@ -184,6 +190,8 @@ AbortWatch::AbortWatch() {
   action.sa_handler = &OnAbort;
   sigemptyset(&action.sa_mask);
   sigaction(SIGABRT, &action, &g_before_abort);
+  // A handler that a body has set may have put this one back when it left.
+  if (IsOnAbort(g_before_abort)) g_before_abort = {};
 }
 
 AbortWatch::~AbortWatch() {
@@ -191,7 +199,7 @@ AbortWatch::~AbortWatch() {
   struct sigaction now {};
   sigaction(SIGABRT, nullptr, &now);
   // The body may have set one of its own.
-  if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == &OnAbort) {
+  if (IsOnAbort(now)) {
     sigaction(SIGABRT, &g_before_abort, nullptr);
   }
 }

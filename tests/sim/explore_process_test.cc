@@ -64,6 +64,37 @@ TEST(ExploreProcess, AnAbortInTheBodyNamesTheRun) {
   EXPECT_THAT(outside.output, Not(HasSubstr("called abort()")));
 }
 
+// As faulthandler of Python: it gives its place back to the handler from
+// before, which may be that of the exploration.
+struct sigaction g_before {};
+void GiveBack() { sigaction(SIGABRT, &g_before, nullptr); }
+void TakeSigabrtOnce() {
+  if (g_before.sa_handler != nullptr) return;
+  struct sigaction action {};
+  action.sa_handler = [](int signal) {
+    GiveBack();
+    raise(signal);
+  };
+  sigaction(SIGABRT, &action, &g_before);
+}
+
+TEST(ExploreProcess, AnAbortEndsBehindAHandlerThatTheBodyHasSet) {
+  sim::Options one = Seeded();
+  one.runs = 1;
+  for (const bool leaves : {false, true}) {
+    const ProcessResult result = RunInChild([&] {
+      alarm(20);
+      sim::Explore(one, [] { TakeSigabrtOnce(); });
+      if (leaves) GiveBack();
+      sim::Explore(one, [] { std::abort(); });
+    });
+    EXPECT_EQ(result.signal, SIGABRT) << leaves;
+    const size_t at = result.output.find("the body called abort()");
+    ASSERT_NE(at, std::string::npos) << result.output;
+    EXPECT_EQ(result.output.find("called abort()", at + 20), std::string::npos);
+  }
+}
+
 TEST(ExploreProcess, AnEndOfTheThreadNamesTheRun) {
   const ProcessResult quick =
       RunInChild([] { sim::Explore(Seeded(), [] { std::quick_exit(0); }); });
