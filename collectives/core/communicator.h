@@ -122,10 +122,10 @@ struct Options {
   bool shared_device = false;  // several ranks may have one device
   // A thread looks for failures and timeouts, every 100 ms.  Without it, Wait
   // and a submission that fails find both, state() and failure() find what the
-  // engine tells, and nothing ends the work meanwhile; NCCL's submissions to
-  // several devices cost more then, as they do with an infinite `timeout`, with
-  // kReport and with `shared_device` (decision 43).  The simulator needs no
-  // thread: timeouts are in its time.
+  // engine tells, and nothing ends the work meanwhile.  Then, with an infinite
+  // `timeout`, with kReport and with `shared_device`, DEVRT_NCCL_BLOCKING has no
+  // effect (decision 43).  The simulator needs no thread: timeouts are in its
+  // time.
   bool watch = true;
   // Submissions of several communicators of one device keep one order.
   bool order_across_communicators = true;

@@ -2,6 +2,7 @@
 #include "collectives/nccl/blocking_comm.h"
 
 #include <cstdlib>
+#include <cstring>
 
 namespace devrt::collectives::nccl {
 namespace {
@@ -19,8 +20,10 @@ Comm Take(Comm* place) {
 }  // namespace
 
 bool BlockingComm::IsPossible(const Library& library) {
+  const char* const wanted = std::getenv("DEVRT_NCCL_BLOCKING");
   // Without a shared flag nothing ends a call.
-  return library.flavor->calls_may_block &&
+  return wanted != nullptr && std::strcmp(wanted, "on") == 0 &&
+         library.flavor->calls_may_block &&
          library.functions.comm_split != nullptr &&
          std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES") == nullptr;
 }

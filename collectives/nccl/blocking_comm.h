@@ -35,8 +35,8 @@ class BlockingComm {
   BlockingComm(const BlockingComm&) = delete;
   BlockingComm& operator=(const BlockingComm&) = delete;
 
-  // True if the library makes such communicators, and the user has not said
-  // himself which ones share resources.
+  // True if DEVRT_NCCL_BLOCKING=on asks for such communicators, the library
+  // makes them, and the user has not said himself which ones share resources.
   static bool IsPossible(const Library& library);
 
   // Takes the next step.  `parent` is the member's, and nothing of it is in

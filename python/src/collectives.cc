@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -72,7 +73,7 @@ Reduction ReductionOf(const std::string& name) {
 // (name, provider, init_timeout, timeout, on_failure, shared_device,
 // order_across_communicators, allow_mixed_versions, check_signatures,
 // exchange_records)
-collectives::Options OptionsOf(nb::handle values) {
+collectives::Options OptionsOf(nb::handle values) try {
   collectives::Options options;
   options.name = nb::cast<std::string>(values[0]);
   options.provider = nb::cast<std::string>(values[1]);
@@ -96,6 +97,11 @@ collectives::Options OptionsOf(nb::handle values) {
   options.check_signatures = nb::cast<bool>(values[8]);
   options.exchange_records = nb::cast<bool>(values[9]);
   return options;
+} catch (const std::bad_cast&) {
+  PyErr_Format(PyExc_TypeError,
+               "options are %R, expected the tuple of devrt.collectives",
+               values.ptr());
+  ThrowPythonError();
 }
 
 // What a call of Create uses, which may go on in the background.

@@ -203,12 +203,12 @@ class TraceTest(ToolTest):
 
     @unittest.skipIf(DRIVER is None, "the backend for CUDA is not built")
     def test_a_question_is_no_operation(self):
-        """devrt queries some backends whether a stream captures: that is no operation."""
+        """A call that asks or sets a mode for captures is no operation."""
         _, trace = self.trace(PROGRAM, "cached", "5", "cuda:0",
                               LD_LIBRARY_PATH=DRIVER)
         events = self.check(trace, one_clock=False)
         calls = {e["name"] for e in self.slices(events, "host: ")}
-        self.assertIn("capture.stream_is_capturing", calls)
+        self.assertIn("capture.exchange_thread_mode", calls)
         operations = [e["name"] for e in self.slices(events, "cuda:0")]
         self.assertEqual(operations, 5 * ["fill_async"])
 
