@@ -98,8 +98,7 @@ collectives::Options OptionsOf(nb::handle values) try {
   options.exchange_records = nb::cast<bool>(values[9]);
   return options;
 } catch (const std::bad_cast&) {
-  PyErr_Format(PyExc_TypeError,
-               "options are %R, expected the tuple of devrt.collectives",
+  PyErr_Format(PyExc_TypeError, "options are %R, expected those of init()",
                values.ptr());
   ThrowPythonError();
 }
