@@ -210,6 +210,7 @@ class DEVRT_EXPORT Registration {
 // The place of one rank.
 class DEVRT_EXPORT Communicator {
  public:
+  // Ranks of this process, for a call of all of them.
   using RankPointers = absl::Span<const Communicator* const>;
 
   // This rank's part; the others call it too.  Waits for all ranks.
