@@ -4,12 +4,12 @@
 // over, and which frees record the checkpoint to ask about.
 //
 // On CUDA the query of an event that is complete takes 1.25 us, more than all
-// else that an allocation and a free do.  One checkpoint, and one answer, settle
-// every block whose uses came before.  So a pool is *slow* once answers have
-// settled blocks kTurns times in a row: each kEvery-th small allocation asks,
-// and each kEvery-th small free records.  A question without such an answer
-// makes it quick again.  A small block then waits for what its users' streams
-// got during kEvery calls more.
+// else that an allocation and a free do.  One checkpoint, and one answer,
+// settle every block whose uses came before.  So a pool is *slow* once answers
+// have settled blocks kTurns times in a row: each kEvery-th small allocation
+// asks, and each kEvery-th small free records.  A question without such an
+// answer makes it quick again.  A small block then waits for what its users'
+// streams got during kEvery calls more.
 //
 // Not synchronised: guarded by the lock of the pool.
 
