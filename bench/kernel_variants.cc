@@ -84,26 +84,25 @@ class Variants {
       End();
     }
     struct Shape {
-      const char* is_whole;
-      uint32_t y;
+      const char* rows;
+      int most_odd;  // rows (bit 0) and columns (bit 1) that may be odd
+      uint32_t y, stored;
       const char* blocks;
     };
     for (const Of& of : {Of{DEVRT_UINT8, 1}, Of{DEVRT_FLOAT16, 2}}) {
       for (const int odd : {0, 1, 2, 3}) {
         const FastApply fast = Turned(of.dtype, of.item, odd);
-        for (const Shape& t :
-             {Shape{"true", 64, "4"}, Shape{"false", 64, "3"},
-              Shape{"false", 64, "4"}, Shape{"false", 64, "5"},
-              Shape{"false", 32, "4"}, Shape{"false", 32, "6"}}) {
-          const bool is_whole = std::strcmp(t.is_whole, "true") == 0;
-          // Odd rows are not whole words.
-          if (odd != 0 && is_whole) continue;
+        for (const Shape& s :
+             {Shape{"kWhole", 0, 64, 64, "4"},
+              Shape{"kOutWhole", 1, 64, 64, "4"}, Shape{"kAny", 3, 64, 63, "3"},
+              Shape{"kAny", 3, 64, 63, "4"}, Shape{"kAny", 3, 32, 31, "4"},
+              Shape{"kAny", 3, 32, 31, "5"}}) {
+          if ((odd & ~s.most_odd) != 0) continue;
           const auto item = static_cast<uint32_t>(of.item);
           TryTiles("turn_" + std::to_string(of.item) + "_32_" +
-                       std::to_string(t.y) + "_" + t.is_whole + "_" + t.blocks,
-                   fast, 32 * 4 / item, (is_whole ? t.y : t.y - 1) * 4 / item);
+                       std::to_string(s.y) + "_" + s.rows + "_" + s.blocks,
+                   fast, 32 * 4 / item, s.stored * 4 / item);
         }
-        if (of.item == 2 && odd == 0) TryTiles("tile_2x2_32", fast, 64, 64);
         End();
       }
     }

@@ -114,6 +114,8 @@ devrt_status Elementwise<Api>::LaunchFast(Stream* stream, FastApply* fast) {
       return launch(tensors.tiles[fast->kernel], &fast->tiles);
     case FastApply::Path::kBytes:
       return launch(tensors.bytes, &fast->rows);
+    case FastApply::Path::kShift:
+      return launch(tensors.shift, &fast->rows);
     default:
       return launch(tensors.rows[KernelIndex(fast->kernel)], &fast->rows);
   }

@@ -51,7 +51,7 @@ struct RowsArgs {
   static constexpr uint32_t kMostAxes = 6;
   uint32_t op;
   uint32_t out_dtype;
-  uint32_t units;      // below kDivisibleEnd
+  uint32_t units;      // below kDivisibleEnd; devrt_shift: the bytes of a row
   uint32_t is_packed;  // units are packs, aligned to min(size, 16)
   uint32_t is_same;    // bit k: operand k repeats one element
   uint32_t axes;       // at least 1; innermost first
@@ -113,6 +113,13 @@ struct RowsCursor {
       offsets[i] += static_cast<int64_t>(at) * args.strides[last][i];
     }
   }
+};
+
+// What the rows of a transpose begin and end at.
+enum class TurnRows {
+  kAny,       // any element
+  kOutWhole,  // the output's rows at words
+  kWhole,     // all rows at words
 };
 
 // The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose

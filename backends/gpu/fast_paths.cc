@@ -12,15 +12,15 @@
 namespace devrt::gpu {
 
 const TileKernel kTileKernels[kTileKernelCount] = {
-#define DEVRT_KERNEL_TILE(name, type, group, side) \
-  {#name, sizeof(type), group * side, group * side, false, group > 1},
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole) \
-  {#name,                                             \
-   sizeof(type),                                      \
-   Turn<type, x, y, is_whole>::kSideX,                \
-   Turn<type, x, y, is_whole>::kSideY,                \
-   true,                                              \
-   is_whole},
+#define DEVRT_KERNEL_TILE(name, type, side) \
+  {#name, sizeof(type), side, side, false, TurnRows::kAny},
+#define DEVRT_KERNEL_TURN(name, type, x, y, rows) \
+  {#name,                                         \
+   sizeof(type),                                  \
+   Turn<type, x, y, TurnRows::rows>::kSideX,      \
+   Turn<type, x, y, TurnRows::rows>::kSideY,      \
+   true,                                          \
+   TurnRows::rows},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
@@ -200,12 +200,55 @@ bool WidenCopy(const Launchable& l, uint32_t* kernel, ApplyWalk* wide) {
   return true;
 }
 
+// The least bytes of a row from which words that are shifted are faster.
+constexpr uint64_t kLeastShifted = 1024;
+
+// Takes a copy of long rows that begin anywhere, whose elements are adjacent.
+bool ChooseShift(const Launchable& l, FastApply* fast) {
+  const ApplyWalk& walk = l.walk;
+  const auto item = static_cast<int64_t>(DtypeSize(l.operands[0].dtype));
+  const auto bytes = static_cast<uint64_t>(walk.extents[0] * item);
+  if (walk.strides[0][0] != item || walk.strides[0][1] != item ||
+      bytes < kLeastShifted || bytes >= kDivisibleEnd ||
+      walk.axes > RowsArgs::kMostAxes) {
+    return false;
+  }
+  // A row may begin within a word of the output.
+  const uint64_t parts = (bytes + 7 + kShiftedBytes - 1) / kShiftedBytes;
+  const uint64_t blocks =
+      walk.elements / static_cast<uint64_t>(walk.extents[0]) * parts;
+  if (blocks >= kDivisibleEnd) return false;
+  RowsArgs* const rows = &fast->rows;
+  rows->op = DEVRT_OP_COPY;
+  rows->out_dtype = l.operands[0].dtype;
+  rows->units = static_cast<uint32_t>(bytes);
+  rows->axes = walk.axes;
+  rows->extents[0] = Divisor::Of(parts);
+  for (uint32_t k = 1; k + 1 < walk.axes; ++k) {
+    rows->extents[k] = Divisor::Of(static_cast<uint64_t>(walk.extents[k]));
+  }
+  for (int i = 0; i < 2; ++i) {
+    rows->data[i] = l.operands[i].data;
+    for (uint32_t k = 1; k < walk.axes; ++k) {
+      rows->strides[k][i] = walk.strides[k][i];
+    }
+  }
+  fast->path = Path::kShift;
+  fast->blocks = static_cast<unsigned>(blocks);
+  return true;
+}
+
 bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   fast->kernel = KernelDtype(op, l);
   const int pack = RowsPack(DtypeSize(fast->kernel));
   ApplyWalk wide;
-  if (op == DEVRT_OP_COPY && fast->kernel != DEVRT_BOOL && !IsPacked(l, pack) &&
-      WidenCopy(l, &fast->kernel, &wide)) {
+  const bool copies =
+      op == DEVRT_OP_COPY && fast->kernel != DEVRT_BOOL && !IsPacked(l, pack);
+  const bool widens = copies && WidenCopy(l, &fast->kernel, &wide);
+  if (copies && DtypeSize(fast->kernel) < 8 && ChooseShift(l, fast)) {
+    return true;
+  }
+  if (widens) {
     const Launchable words = {wide, l.operands, l.count};
     if (!PackRows(words, op, 1, &fast->rows)) return false;
   } else if (!PackRows(l, op, pack, &fast->rows)) {
@@ -246,19 +289,21 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
-// Returns true if the rows of both operands, on both axes, begin at words and
-// end at words.
-bool AreRowsWhole(const Launchable& l, uint32_t turned) {
+// Returns true if the rows of an operand, whose elements are adjacent on
+// `axis`, begin at words and end at words.
+bool AreRowsWhole(const Launchable& l, int operand, uint32_t axis) {
   const uint64_t item = DtypeSize(l.operands[0].dtype);
-  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
-                  reinterpret_cast<uintptr_t>(l.operands[1].data) |
-                  static_cast<uint64_t>(l.walk.extents[0]) * item |
-                  static_cast<uint64_t>(l.walk.extents[turned]) * item;
+  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[operand].data) |
+                  static_cast<uint64_t>(l.walk.extents[axis]) * item;
   for (uint32_t k = 0; k < l.walk.axes; ++k) {
-    if (k != 0) bits |= static_cast<uint64_t>(l.walk.strides[k][0]);
-    if (k != turned) bits |= static_cast<uint64_t>(l.walk.strides[k][1]);
+    if (k != axis) bits |= static_cast<uint64_t>(l.walk.strides[k][operand]);
   }
   return bits % sizeof(uint32_t) == 0;
+}
+
+TurnRows RowsOf(const Launchable& l, uint32_t turned) {
+  if (!AreRowsWhole(l, 0, 0)) return TurnRows::kAny;
+  return AreRowsWhole(l, 1, turned) ? TurnRows::kWhole : TurnRows::kOutWhole;
 }
 
 // Elements that are adjacent on both axes are moved by words if they are small.
@@ -266,15 +311,12 @@ uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
   const bool turns =
       l.walk.strides[turned][1] == item && l.walk.strides[0][0] == item;
-  const bool is_whole = AreRowsWhole(l, turned);
+  const TurnRows rows = RowsOf(l, turned);
   uint32_t found = 0;
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
     const TileKernel& kernel = kTileKernels[i];
-    if (kernel.item == item &&
-        (turns || (!kernel.is_turn && !kernel.is_whole)) &&
-        (is_whole || !kernel.is_whole)) {
-      found = i;
-    }
+    if (kernel.item != item) continue;
+    if (!kernel.is_turn || (turns && kernel.rows <= rows)) found = i;
   }
   return found;
 }

@@ -19,7 +19,7 @@ struct TileKernel {
   const char* name;
   uint32_t item, side_x, side_y;
   bool is_turn;   // devrt_turn_<name>, else devrt_tile_<name>
-  bool is_whole;  // for rows of whole words, adjacent on both axes
+  TurnRows rows;  // of devrt_turn_<name>
 };
 extern const TileKernel kTileKernels[kTileKernelCount];
 
@@ -30,11 +30,12 @@ struct FastApply {
     kCast,   // devrt_cast_<dtype>
     kTiles,  // devrt_tile_<bytes> and devrt_turn_<bytes>
     kBytes,  // devrt_bytes
+    kShift,  // devrt_shift
   };
   Path path = Path::kNone;
   uint32_t kernel = 0;  // a dtype, or the index in kernel_tiles.inc
   unsigned blocks = 0;
-  RowsArgs rows;   // for kRows, kCast and kBytes
+  RowsArgs rows;   // for kRows, kCast, kBytes and kShift
   TileArgs tiles;  // for kTiles
 };
 

@@ -165,6 +165,7 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
   load(elementwise, "devrt_fill", &tensors.fill);
   load(elementwise, "devrt_convert", &tensors.convert);
   load(rows, "devrt_bytes", &tensors.bytes);
+  load(rows, "devrt_shift", &tensors.shift);
   load(reduce, "devrt_reduce_claim", &tensors.reduce.claim);
   load(columns, "devrt_columns_claim", &tensors.columns.claim);
   load(adjacent, "devrt_adjacent_claim", &tensors.adjacent.claim);
@@ -225,6 +226,7 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
     run(kernels.fill, kThreads, &fill);
     run(kernels.convert, kThreads, &apply);
     run(kernels.bytes, kThreads, &rows);
+    run(kernels.shift, kThreads, &rows);
     run_each(kernels.apply, &apply);
     run_each(kernels.rows, &rows);
     run_each(kernels.cast, &rows);

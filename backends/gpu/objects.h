@@ -36,7 +36,7 @@ struct LoadedKernels {
   } probe;
   std::atomic<bool> has_probe{false};
   struct Tensors {
-    Function fill{}, convert{}, bytes{};
+    Function fill{}, convert{}, bytes{}, shift{};
     Function apply[kKernelDtypeCount] = {};
     Function rows[kKernelDtypeCount] = {};
     Function cast[kCastDtypeCount] = {};

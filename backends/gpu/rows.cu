@@ -32,19 +32,20 @@ constexpr int kRowsBlocks = sizeof(T) == 2
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
 
-#define DEVRT_KERNEL_TILE(name, type, group, side)                        \
+#define DEVRT_KERNEL_TILE(name, type, side)                               \
   extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)      \
       devrt_tile_##name(const __grid_constant__ devrt::gpu::TileArgs a) { \
-    using Tile = devrt::gpu::Tile<type, group, side>;                     \
+    using Tile = devrt::gpu::Tile<type, side>;                            \
     __shared__ Tile::Shared shared;                                       \
     Tile::Run(a, Block{blockIdx.x, gridDim.x}, &shared);                  \
   }
-#define DEVRT_KERNEL_TURN(name, type, side_x, side_y, is_whole)           \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)   \
-      devrt_turn_##name(const __grid_constant__ devrt::gpu::TileArgs a) { \
-    using Turn = devrt::gpu::Turn<type, side_x, side_y, is_whole>;        \
-    __shared__ Turn::Shared shared;                                       \
-    Turn::Run(a, Block{blockIdx.x, gridDim.x}, &shared);                  \
+#define DEVRT_KERNEL_TURN(name, type, side_x, side_y, rows)                 \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)     \
+      devrt_turn_##name(const __grid_constant__ devrt::gpu::TileArgs a) {   \
+    using Turn =                                                            \
+        devrt::gpu::Turn<type, side_x, side_y, devrt::gpu::TurnRows::rows>; \
+    __shared__ Turn::Shared shared;                                         \
+    Turn::Run(a, Block{blockIdx.x, gridDim.x}, &shared);                    \
   }
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
@@ -53,4 +54,9 @@ constexpr int kRowsBlocks = sizeof(T) == 2
 extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)
     devrt_bytes(const __grid_constant__ devrt::gpu::RowsArgs a) {
   devrt::gpu::BytesThread(a, blockIdx.x, threadIdx.x);
+}
+
+extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads)
+    devrt_shift(const __grid_constant__ devrt::gpu::RowsArgs a) {
+  devrt::gpu::ShiftThread(a, blockIdx.x, threadIdx.x);
 }

@@ -226,6 +226,97 @@ DEVRT_HOST_DEVICE void BytesThread(const RowsArgs& args, uint32_t tile,
   }
 }
 
+// ---- devrt_shift ------------------------------------------------------------
+
+// The number of words of 8 bytes of a row that a thread takes, and the bytes
+// that a block takes.
+inline constexpr int kShifted = 4;
+inline constexpr uint32_t kShiftedBytes = kThreads * kShifted * 8;
+
+// Returns the word that begins `bytes` behind the beginning of `low`.
+template <typename Word>
+DEVRT_HOST_DEVICE Word ShiftedWord(Word low, Word high, uint32_t bytes) {
+  constexpr uint32_t kBits = sizeof(Word) * 8;
+  return bytes == 0 ? low : low >> 8 * bytes | high << (kBits - 8 * bytes);
+}
+
+// The word at `at`; of one that lies partly outside of the row from `first` to
+// `last`, the host loads only what is inside.
+template <typename Word>
+DEVRT_HOST_DEVICE Word LoadWord(const Word* at,
+                                [[maybe_unused]] const char* first,
+                                [[maybe_unused]] const char* last) {
+#if DEVRT_ON_DEVICE
+  return *at;
+#else
+  const char* const begin = reinterpret_cast<const char*>(at);
+  Word word = 0;
+  for (uint32_t i = 0; i < sizeof word; ++i) {
+    if (begin + i < first || begin + i >= last) continue;
+    word |= Word{static_cast<uint8_t>(begin[i])} << 8 * i;
+  }
+  return word;
+#endif
+}
+
+// Copies a part of a row of args.units bytes that begins anywhere, in both
+// operands.  extents[0] is the number of parts of a row.  The words of the
+// output are stored whole, but those at the row's ends.
+template <typename Word = uint64_t, int kWords = kShifted>
+DEVRT_HOST_DEVICE void ShiftThread(const RowsArgs& args, uint32_t tile,
+                                   uint32_t thread) {
+  constexpr uint32_t kSize = sizeof(Word);
+  int64_t to_row = 0, from_row = 0;
+  uint32_t row = args.extents[0].Divide(&tile);
+  for (uint32_t k = 1; k < args.axes; ++k) {
+    uint32_t at = row;
+    if (k + 1 < args.axes) row = args.extents[k].Divide(&at);
+    to_row += static_cast<int64_t>(at) * args.strides[k][0];
+    from_row += static_cast<int64_t>(at) * args.strides[k][1];
+  }
+  char* const to = static_cast<char*>(args.data[0]) + to_row;
+  const char* const from = static_cast<const char*>(args.data[1]) + from_row;
+  const char* const last = from + args.units;
+  const auto skip =
+      static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % kSize);
+  const auto begin = reinterpret_cast<uintptr_t>(from) - skip;
+  const auto shift = static_cast<uint32_t>(begin % kSize);
+  const auto* const words = reinterpret_cast<const Word*>(begin - shift);
+  auto* const out = reinterpret_cast<Word*>(to - skip);
+  const uint32_t end = args.units + skip;  // from `out` on
+  const uint32_t first = tile * kThreads * kWords + thread;
+  Word low[kWords] = {}, high[kWords] = {};
+  DEVRT_UNROLLED
+  for (int i = 0; i < kWords; ++i) {
+    const uint32_t k = first + static_cast<uint32_t>(i) * kThreads;
+    if (k * kSize >= end) break;
+    // Neither word lies outside of the words that elements are in.
+    if (k * kSize + kSize - shift > skip) {
+      low[i] = LoadWord(words + k, from, last);
+    }
+    if (shift != 0 && k * kSize + kSize - shift < end) {
+      high[i] = LoadWord(words + k + 1, from, last);
+    }
+  }
+  DEVRT_UNROLLED
+  for (int i = 0; i < kWords; ++i) {
+    const uint32_t k = first + static_cast<uint32_t>(i) * kThreads;
+    if (k * kSize >= end) break;
+    const Word word = ShiftedWord(low[i], high[i], shift);
+    if (k * kSize >= skip && k * kSize + kSize <= end) {
+      out[k] = word;
+      continue;
+    }
+    for (uint32_t j = 0; j < kSize; ++j) {
+      const uint32_t at = k * kSize + j;
+      if (at >= skip && at < end) {
+        reinterpret_cast<uint8_t*>(out)[at] =
+            static_cast<uint8_t>(word >> 8 * j);
+      }
+    }
+  }
+}
+
 // ---- devrt_cast_<dtype> -----------------------------------------------------
 
 // For a cast between elements of those sizes: the pack, and the number of packs

@@ -45,14 +45,15 @@ DEVRT_HOST_DEVICE inline uint32_t PickBytes(uint32_t low, uint32_t high,
 #endif
 }
 
-// Tiles of kX by kY words of kGroup elements of type T, of which the last word
-// on y belongs to the next tile unless kIsWhole.  If extents and rows are whole
-// words, kIsWhole spares the work of moving words into place.
-template <typename T, uint32_t kX, uint32_t kY, bool kIsWhole>
+// Tiles of kX by kY words of kGroup elements of type T.  With kAny the last
+// word on y belongs to the next tile.
+template <typename T, uint32_t kX, uint32_t kY, TurnRows kRowsAre>
 struct Turn {
+  static constexpr bool kLoadsWhole = kRowsAre == TurnRows::kWhole;
+  static constexpr bool kStoresWhole = kRowsAre != TurnRows::kAny;
   static constexpr uint32_t kGroup = 4 / sizeof(T);
   static constexpr uint32_t kSideX = kX * kGroup;
-  static constexpr uint32_t kStored = kIsWhole ? kY : kY - 1;  // words on y
+  static constexpr uint32_t kStored = kStoresWhole ? kY : kY - 1;  // words on y
   static constexpr uint32_t kSideY = kStored * kGroup;
   static constexpr uint32_t kRows = kThreads / kTileLanes;  // at once
   static constexpr uint32_t kWordsAtOnce = 16;  // that a thread loads
@@ -99,7 +100,7 @@ struct Turn {
     // the words are loaded whole, with what lies around the elements.
     DEVRT_HOST_DEVICE void Load(const char* from, uint32_t count) {
 #if DEVRT_ON_DEVICE
-      if constexpr (kIsWhole) {
+      if constexpr (kLoadsWhole) {
         if (count != 0) low = *reinterpret_cast<const uint32_t*>(from);
         return;
       }
@@ -120,7 +121,7 @@ struct Turn {
 #endif
     }
     DEVRT_HOST_DEVICE uint32_t Word() const {
-      return kIsWhole ? low : WordAcross(low, high, bits);
+      return kLoadsWhole ? low : WordAcross(low, high, bits);
     }
   };
 
@@ -189,8 +190,9 @@ struct Turn {
   DEVRT_HOST_DEVICE static void StoreRow(char* to, const uint32_t* words,
                                          uint32_t lane, uint32_t bytes) {
     const auto skip =
-        kIsWhole ? 0u
-                 : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 4);
+        kStoresWhole
+            ? 0u
+            : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 4);
     auto* const aligned = reinterpret_cast<uint32_t*>(
         reinterpret_cast<uintptr_t>(to) & ~uintptr_t{3});
     // The first word begins in the tile before, which stores it.
@@ -259,7 +261,7 @@ struct Turn {
     });
     block.ForEachThread([&](uint32_t thread) {
       StoreWords(args, place, thread, *shared);
-      if (!kIsWhole) StoreEnds(args, place, thread, *shared);
+      if (!kStoresWhole) StoreEnds(args, place, thread, *shared);
     });
   }
 };

@@ -17,6 +17,7 @@
 
 #include "backends/gpu/adjacent_kernel.h"
 #include "backends/gpu/pack.h"
+#include "backends/gpu/rows_kernel.h"
 #include "backends/gpu/turn_kernel.h"
 #include "tests/gpu/device_threads.h"
 #include "tests/gpu/tensors.h"
@@ -71,10 +72,10 @@ void RunTiles(const FastApply& fast) {
 
 void RunTiles(const FastApply& fast) {
   uint32_t kernel = 0;
-#define DEVRT_KERNEL_TILE(name, type, group, side) \
-  if (kernel++ == fast.kernel) RunTiles<Tile<type, group, side>>(fast);
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole) \
-  if (kernel++ == fast.kernel) RunTiles<Turn<type, x, y, is_whole>>(fast);
+#define DEVRT_KERNEL_TILE(name, type, side) \
+  if (kernel++ == fast.kernel) RunTiles<Tile<type, side>>(fast);
+#define DEVRT_KERNEL_TURN(name, type, x, y, rows) \
+  if (kernel++ == fast.kernel) RunTiles<Turn<type, x, y, TurnRows::rows>>(fast);
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
@@ -143,12 +144,73 @@ TEST(TransposeTest, RowsBeginAndEndAnywhere) {
       for (const auto& [from, to] : {std::pair<Place, Place>{{0, 0}, {0, 0}},
                                      {{1, 0}, {1, 3}},
                                      {{3, 1}, {2, 1}},
+                                     {{3, 1}, {0, 3}},
                                      {{0, 2}, {0, 2}}}) {
         seen.insert(Transpose(dtype, rows, columns, from, to));
       }
     }
   }
-  EXPECT_EQ(seen, (std::set<std::string>{"1", "1_across", "2_across", "2x2"}));
+  EXPECT_EQ(seen, (std::set<std::string>{"1", "1_across", "1_any", "2",
+                                         "2_across", "2_any"}));
+}
+
+// Copies the rows of two matrices; both operands' rows begin anywhere.
+void CopyWindow(uint32_t dtype, int64_t columns, const Place& from,
+                const Place& to) {
+  constexpr int64_t kMatrices = 2, kRows = 3, kAround = 16;
+  const auto item = static_cast<int64_t>(tensor::DtypeSize(dtype));
+  const auto strides_of = [&](const Place& place) {
+    const int64_t row = (columns + place.gap) * item;
+    return std::vector<int64_t>{row * kRows + item, row, item};
+  };
+  const std::vector<int64_t> in_strides = strides_of(from);
+  const std::vector<int64_t> out_strides = strides_of(to);
+  const auto bytes_of = [&](const std::vector<int64_t>& strides) {
+    return static_cast<size_t>(kMatrices * strides[0] + 4 * kAround);
+  };
+  std::vector<uint8_t> in(bytes_of(in_strides));
+  std::vector<uint8_t> out(bytes_of(out_strides), 0xee);
+  std::iota(in.begin(), in.end(), uint8_t{1});
+  const int64_t in_first = kAround + from.first * item;
+  const int64_t out_first = kAround + to.first * item;
+  std::vector<uint8_t> want = out;
+  for (int64_t i = 0; i < kMatrices * kRows; ++i) {
+    const int64_t matrix = i / kRows, row = i % kRows;
+    std::memcpy(&want[static_cast<size_t>(out_first + matrix * out_strides[0] +
+                                          row * out_strides[1])],
+                &in[static_cast<size_t>(in_first + matrix * in_strides[0] +
+                                        row * in_strides[1])],
+                static_cast<size_t>(columns * item));
+  }
+  FastApply fast;
+  ApplyArgs args;
+  uint32_t kernel = 0;
+  const std::vector<int64_t> shape = {kMatrices, kRows, columns};
+  const Inputs inputs = {
+      TensorOf(in.data() + in_first, dtype, shape, in_strides)};
+  (void)PackApply(DEVRT_OP_COPY,
+                  TensorOf(out.data() + out_first, dtype, shape, out_strides),
+                  inputs, &fast, &args, &kernel);
+  EXPECT_EQ(fast.path, FastApply::Path::kShift);
+  for (unsigned i = 0; i < fast.blocks; ++i) {
+    for (uint32_t t = 0; t < kThreads; ++t) ShiftThread(fast.rows, i, t);
+  }
+  EXPECT_EQ(out, want) << columns << " of " << item << " bytes from "
+                       << from.first << " + " << from.gap << " to " << to.first
+                       << " + " << to.gap;
+}
+
+TEST(WindowTest, RowsBeginAndEndAnywhere) {
+  for (const uint32_t dtype : {DEVRT_UINT8, DEVRT_UINT16, DEVRT_FLOAT32}) {
+    for (const int64_t columns : {1024, 1031, 8191, 8193}) {
+      for (const auto& [from, to] : {std::pair<Place, Place>{{1, 0}, {0, 3}},
+                                     {{1, 64}, {0, 0}},
+                                     {{3, 1}, {1, 1}},
+                                     {{0, 7}, {7, 5}}}) {
+        CopyWindow(dtype, columns, from, to);
+      }
+    }
+  }
 }
 
 // Small integers, whose sums are exact in floats.

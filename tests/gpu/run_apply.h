@@ -46,13 +46,13 @@ void RunTiles(const TileArgs& args, unsigned blocks) {
 
 inline void RunTiles(const FastApply& fast) {
   uint32_t kernel = 0;
-#define DEVRT_KERNEL_TILE(name, type, group, side)              \
-  if (kernel++ == fast.kernel) {                                \
-    RunTiles<Tile<type, group, side>>(fast.tiles, fast.blocks); \
+#define DEVRT_KERNEL_TILE(name, type, side)              \
+  if (kernel++ == fast.kernel) {                         \
+    RunTiles<Tile<type, side>>(fast.tiles, fast.blocks); \
   }
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole)              \
-  if (kernel++ == fast.kernel) {                                   \
-    RunTiles<Turn<type, x, y, is_whole>>(fast.tiles, fast.blocks); \
+#define DEVRT_KERNEL_TURN(name, type, x, y, rows)                        \
+  if (kernel++ == fast.kernel) {                                         \
+    RunTiles<Turn<type, x, y, TurnRows::rows>>(fast.tiles, fast.blocks); \
   }
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
@@ -108,6 +108,11 @@ inline FastApply RunChosen(uint32_t op, const tensor::Tensor& out,
     case FastApply::Path::kBytes:
       for (unsigned i = 0; i < fast.blocks; ++i) {
         for (uint32_t t = 0; t < kThreads; ++t) BytesThread(fast.rows, i, t);
+      }
+      break;
+    case FastApply::Path::kShift:
+      for (unsigned i = 0; i < fast.blocks; ++i) {
+        for (uint32_t t = 0; t < kThreads; ++t) ShiftThread(fast.rows, i, t);
       }
       break;
     default:

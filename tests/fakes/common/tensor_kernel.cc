@@ -172,6 +172,33 @@ int LaunchBytes(const Work& work, const Grid& grid, void** arguments) {
       });
 }
 
+int LaunchShift(const Work& work, const Grid& grid, void** arguments) {
+  const auto args = ArgsOf<gpu::RowsArgs>(grid, arguments);
+  const unsigned blocks = grid.blocks;
+  return engine::LaunchBody(
+      work.sim, "shift", [args, blocks](const devrt_kernel_context_v0& c) {
+        gpu::RowsArgs local = args;
+        if (local.units == 0) return;
+        for (int i = 0; i < 2; ++i) {
+          Range range = {0, int64_t{local.units}};
+          uint64_t rows = blocks / local.extents[0].number;
+          for (uint32_t k = 1; k < local.axes; ++k) {
+            const uint64_t extent =
+                k + 1 == local.axes ? rows : local.extents[k].number;
+            range.Add(extent, local.strides[k][i]);
+            rows /= extent;
+          }
+          const uint32_t mode = i == 0 ? DEVRT_ACCESS_WRITE : DEVRT_ACCESS_READ;
+          if (!Locate(c, range, mode, &local.data[i])) return;
+        }
+        for (unsigned i = 0; i < blocks; ++i) {
+          for (uint32_t thread = 0; thread < gpu::kThreads; ++thread) {
+            gpu::ShiftThread(local, i, thread);
+          }
+        }
+      });
+}
+
 bool LocateTiles(const devrt_kernel_context_v0& context, int64_t item,
                  gpu::TileArgs* args) {
   Range in = {0, item}, out = {0, item};
@@ -329,6 +356,7 @@ int LaunchShort(const Work& work, const Grid& grid, void** arguments) {
 constexpr Kernel kKernels[] = {
     {"devrt_fill", &LaunchFill},
     {"devrt_bytes", &LaunchBytes},
+    {"devrt_shift", &LaunchShift},
     {"devrt_convert", &LaunchApply<&gpu::ConvertBlock>},
     {"devrt_reduce_claim", &LaunchClaim<Reduction::kReduce>},
     {"devrt_columns_claim", &LaunchClaim<Reduction::kColumns>},
@@ -361,10 +389,11 @@ constexpr Kernel kKernels[] = {
 #define DEVRT_REAL_DTYPES_ONLY
 #include "backends/gpu/kernel_dtypes.inc"
 #undef DEVRT_KERNEL_DTYPE
-#define DEVRT_KERNEL_TILE(name, type, group, side) \
-  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, group, side>>},
-#define DEVRT_KERNEL_TURN(name, type, x, y, is_whole) \
-  {"devrt_turn_" #name, &LaunchTiles<type, gpu::Turn<type, x, y, is_whole>>},
+#define DEVRT_KERNEL_TILE(name, type, side) \
+  {"devrt_tile_" #name, &LaunchTiles<type, gpu::Tile<type, side>>},
+#define DEVRT_KERNEL_TURN(name, type, x, y, rows) \
+  {"devrt_turn_" #name,                           \
+   &LaunchTiles<type, gpu::Turn<type, x, y, gpu::TurnRows::rows>>},
 #include "backends/gpu/kernel_tiles.inc"
 #undef DEVRT_KERNEL_TURN
 #undef DEVRT_KERNEL_TILE
