@@ -45,8 +45,8 @@ struct BlockInfo {
 };
 
 struct Block : BlockInfo {
-  Shadow shadow;           // offsets from `begin`
-  Actor home = kNoActor;   // of a part: the stream that it was handed out to
+  Shadow shadow;          // offsets from `begin`
+  Actor home = kNoActor;  // of a part: the stream that it was handed out to
 };
 
 class MemoryMap {

@@ -246,7 +246,11 @@ std::string Validator::Enqueue(const Caller& caller, devrt_stream stream,
   if (entry.actor == kNoActor) return "";
   first_.clear();
   NotePinned(accesses);
-  detector_.Enqueue(ToCall(caller), entry.actor, accesses);
+  const Call call = ToCall(caller);
+  detector_.Enqueue(call, entry.actor, accesses);
+  if (ABSL_PREDICT_FALSE(accesses.empty())) {
+    findings_->CountUndeclared(texts_.Text(call.site));
+  }
   if (ABSL_PREDICT_FALSE(!doubtful_.empty())) JudgeDoubtful();
   ForgetSometimes();
   return first_.empty() ? std::string() : std::exchange(first_, {});

@@ -221,8 +221,8 @@ TEST(ValidateFreedMemory, TheHostAndASimulatorUseWhatTheProcessHasMapped) {
   m.AllocateAndFree(page);
   m.device = m.validator.AddBackend("simulator", true);
   const devrt_stream simulated = m.NewStream(112);
-  m.validator.Enqueue(
-      {}, simulated, {{reinterpret_cast<uint64_t>(page), kSize, Mode::kRead}});
+  m.validator.Enqueue({}, simulated,
+                      {{reinterpret_cast<uint64_t>(page), kSize, Mode::kRead}});
   EXPECT_THAT(m.texts, IsEmpty());
   m.AllocateAndFree(page);
   ASSERT_EQ(munmap(page, kSize), 0);

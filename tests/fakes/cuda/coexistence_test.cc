@@ -23,8 +23,8 @@ using test::Alone;
 using test::UseEverything;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using testing::Must;
+using ::testing::SizeIs;
 using testing::StatusIs;
 
 constexpr uint64_t kSize = 4096;
@@ -236,8 +236,8 @@ TEST(Coexistence, MemoryAtTheAddressesOfFreedMemoryIsTheOthers) {
     const Device device = Must(GetDevice("cuda:0"));
     const Stream stream = Must(Stream::Create(device));
     const auto use = [&](void* memory) {
-      EXPECT_OK(Launch(stream, {Write(memory, kSize)},
-                       [](const LaunchContext&) {}));
+      EXPECT_OK(
+          Launch(stream, {Write(memory, kSize)}, [](const LaunchContext&) {}));
     };
     const validate::Scope scope;
     void* const pinned = Must(AllocatePinned(device, kSize));
@@ -246,8 +246,9 @@ TEST(Coexistence, MemoryAtTheAddressesOfFreedMemoryIsTheOthers) {
     use(pinned);
     ASSERT_THAT(scope.Findings(), SizeIs(1));
     EXPECT_EQ(scope.Findings()[0].kind, "use-after-free");
-    EXPECT_THAT(scope.Findings()[0].text,
-                ContainsRegex("freed by its allocator at [^ ]*coexistence_test"));
+    EXPECT_THAT(
+        scope.Findings()[0].text,
+        ContainsRegex("freed by its allocator at [^ ]*coexistence_test"));
 
     const DeviceGuard guard(device);
     const auto allocate = [] {
