@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -151,10 +152,12 @@ TEST(ValidateReports, OnHardwareTheCommandForTheSimulatorIsNamed) {
 struct FreedMemory : Processes {
   bool is_there = false;  // another library has memory at the addresses
   int questions = 0;
+  std::function<void()> meanwhile;  // what another thread does during one
   DeviceKey pinned =
       validator.AddBackend("asked", false, [this](const void* ptr) {
         validator.BlockAt(ptr);  // takes the lock
         ++questions;
+        if (meanwhile != nullptr) std::exchange(meanwhile, {})();
         return is_there;
       });
 
@@ -184,6 +187,22 @@ TEST(ValidateFreedMemory, ADeviceUsesWhatTheBackendDoesNotHave) {
       {}, m.a, {{reinterpret_cast<uint64_t>(m.block), kSize, Mode::kRead}});
   EXPECT_THAT(text, HasSubstr("[use-after-free]"));
   EXPECT_THAT(m.texts, ElementsAre(text));
+}
+
+TEST(ValidateFreedMemory, ACallDuringTheQuestionHasItsOwnFinding) {
+  FreedMemory m;
+  char other[kSize] = {};
+  const auto use = [&m](devrt_stream stream, const char* memory) {
+    return m.validator.Enqueue(
+        {}, stream,
+        {{reinterpret_cast<uint64_t>(memory), kSize, Mode::kWrite}});
+  };
+  m.AllocateAndFree(m.block);
+  EXPECT_EQ(use(m.a, other), "");
+  std::string inner;
+  m.meanwhile = [&] { inner = use(m.b, other); };
+  EXPECT_THAT(use(m.a, m.block), HasSubstr("[use-after-free]"));
+  EXPECT_THAT(inner, HasSubstr("[write-after-write]"));
 }
 
 TEST(ValidateFreedMemory, TheThreadOfTheFreeIsNamed) {
