@@ -134,11 +134,7 @@ std::string ToBytes(const RankRecord& record) {
 
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
     const std::vector<std::string>& parts, int size) {
-  if (parts.size() != static_cast<size_t>(size)) {
-    return absl::DataLossError(
-        absl::StrCat("the bootstrap returned ", parts.size(), " parts for ",
-                     size, " ranks: it must return one of each rank"));
-  }
+  DEVRT_RETURN_IF_ERROR(CheckParts(parts.size(), size));
   std::vector<RankRecord> records(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string_view bytes = parts[i];
