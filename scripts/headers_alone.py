@@ -8,6 +8,9 @@ A header is public if include/devrt/ has it, usually as a link to the file besid
 body.  meson.build files list them in devrt_public_headers.  Every header is compiled as
 C++, and those that test __cplusplus also as C.  Headers that need mpi.h are left out
 where there is no MPI; the exit code is 77 if nothing else was asked for.
+
+With --unbuilt, leaves out the headers that a .cc file includes first: the build compiles
+each of these alone in its C++ standard.  They are still compiled as C.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import concurrent.futures
 import functools
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -39,6 +43,15 @@ def languages(header, standards):
     if path.exists() and "#ifdef __cplusplus" in path.read_text():
         pairs += [("c", "c99"), ("c", "c11")]
     return pairs
+
+
+def first_in_a_body(header):
+    """Returns true if the .cc file beside the header includes the header first."""
+    body = (ROOT / "include/devrt" / header).resolve().with_suffix(".cc")
+    if not body.exists():
+        return False
+    first = re.search(r'^#include (.*)$', body.read_text(encoding="utf-8"), re.M)
+    return first is not None and first[1] == f'"devrt/{header}"'
 
 
 def needs_mpi(header):
@@ -88,10 +101,14 @@ def compile_alone(job):
     return found and f"{header} does not compile alone as {standard}:\n{found}"
 
 
-def failures(headers, compiler, standards):
-    """Returns the complaints about all headers.  Uses one thread per processor."""
+def failures(headers, compiler, standards, unbuilt=False):
+    """Returns the complaints about all headers, or those that --unbuilt leaves.
+
+    Uses one thread per processor.
+    """
     jobs = [(compiler, header, language, standard) for header in headers
-            for language, standard in languages(header, standards)]
+            for language, standard in languages(header, standards)
+            if not (unbuilt and language == "c++" and first_in_a_body(header))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return [text for text in pool.map(compile_alone, jobs) if text]
 
@@ -121,12 +138,15 @@ def main():
                         help="C++ standards (default: 17 20)")
     parser.add_argument("--together", action="store_true",
                         help="all in one file for each standard")
+    parser.add_argument("--unbuilt", action="store_true",
+                        help="leave out what the build compiles alone")
     parser.add_argument("headers", nargs="*",
                         help="such as runtime/device.h (default: all)")
     args = parser.parse_args()
     if not args.compiler:
         sys.exit("headers_alone: no C++ compiler found; set CXX")
-    look = failures_together if args.together else failures
+    look = (failures_together if args.together
+            else functools.partial(failures, unbuilt=args.unbuilt))
     headers = args.headers or public_headers()
     if not mpi_folders():
         headers = [header for header in headers if not needs_mpi(header)]
