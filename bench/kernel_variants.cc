@@ -93,8 +93,7 @@ class Variants {
       for (const int odd : {0, 1, 2, 3}) {
         const FastApply fast = Turned(of.dtype, of.item, odd);
         for (const Shape& s :
-             {Shape{"kWhole", 0, 64, 64, "4"},
-              Shape{"kOutWhole", 1, 64, 64, "4"}, Shape{"kAny", 3, 64, 63, "3"},
+             {Shape{"kWhole", 1, 64, 64, "4"}, Shape{"kAny", 3, 64, 63, "3"},
               Shape{"kAny", 3, 64, 63, "4"}, Shape{"kAny", 3, 32, 31, "4"},
               Shape{"kAny", 3, 32, 31, "5"}}) {
           if ((odd & ~s.most_odd) != 0) continue;

@@ -58,12 +58,11 @@ TILE(8, uint64_t, 32)
     __shared__ Turn::Shared shared;                                        \
     Turn::Run(a, BLOCK, &shared);                                          \
   }
-#define TURNS(name, type)                \
-  TURN(name, type, 32, 64, kWhole, 4)    \
-  TURN(name, type, 32, 64, kOutWhole, 4) \
-  TURN(name, type, 32, 64, kAny, 3)      \
-  TURN(name, type, 32, 64, kAny, 4)      \
-  TURN(name, type, 32, 32, kAny, 4)      \
+#define TURNS(name, type)             \
+  TURN(name, type, 32, 64, kWhole, 4) \
+  TURN(name, type, 32, 64, kAny, 3)   \
+  TURN(name, type, 32, 64, kAny, 4)   \
+  TURN(name, type, 32, 32, kAny, 4)   \
   TURN(name, type, 32, 32, kAny, 5)
 TURNS(1, uint8_t)
 TURNS(2, uint16_t)

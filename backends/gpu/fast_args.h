@@ -115,11 +115,10 @@ struct RowsCursor {
   }
 };
 
-// What the rows of a transpose begin and end at.
+// What the rows of a transpose's output begin and end at.
 enum class TurnRows {
-  kAny,       // any element
-  kOutWhole,  // the output's rows at words
-  kWhole,     // all rows at words
+  kAny,    // any element
+  kWhole,  // words
 };
 
 // The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose

@@ -289,21 +289,15 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
-// Returns true if the rows of an operand, whose elements are adjacent on
-// `axis`, begin at words and end at words.
-bool AreRowsWhole(const Launchable& l, int operand, uint32_t axis) {
+// Returns true if the output's rows begin at words and end at words.
+bool AreOutRowsWhole(const Launchable& l) {
   const uint64_t item = DtypeSize(l.operands[0].dtype);
-  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[operand].data) |
-                  static_cast<uint64_t>(l.walk.extents[axis]) * item;
-  for (uint32_t k = 0; k < l.walk.axes; ++k) {
-    if (k != axis) bits |= static_cast<uint64_t>(l.walk.strides[k][operand]);
+  uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
+                  static_cast<uint64_t>(l.walk.extents[0]) * item;
+  for (uint32_t k = 1; k < l.walk.axes; ++k) {
+    bits |= static_cast<uint64_t>(l.walk.strides[k][0]);
   }
   return bits % sizeof(uint32_t) == 0;
-}
-
-TurnRows RowsOf(const Launchable& l, uint32_t turned) {
-  if (!AreRowsWhole(l, 0, 0)) return TurnRows::kAny;
-  return AreRowsWhole(l, 1, turned) ? TurnRows::kWhole : TurnRows::kOutWhole;
 }
 
 // Elements that are adjacent on both axes are moved by words if they are small.
@@ -311,7 +305,7 @@ uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
   const bool turns =
       l.walk.strides[turned][1] == item && l.walk.strides[0][0] == item;
-  const TurnRows rows = RowsOf(l, turned);
+  const TurnRows rows = AreOutRowsWhole(l) ? TurnRows::kWhole : TurnRows::kAny;
   uint32_t found = 0;
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
     const TileKernel& kernel = kTileKernels[i];

@@ -49,8 +49,7 @@ DEVRT_HOST_DEVICE inline uint32_t PickBytes(uint32_t low, uint32_t high,
 // word on y belongs to the next tile.
 template <typename T, uint32_t kX, uint32_t kY, TurnRows kRowsAre>
 struct Turn {
-  static constexpr bool kLoadsWhole = kRowsAre == TurnRows::kWhole;
-  static constexpr bool kStoresWhole = kRowsAre != TurnRows::kAny;
+  static constexpr bool kStoresWhole = kRowsAre == TurnRows::kWhole;
   static constexpr uint32_t kGroup = 4 / sizeof(T);
   static constexpr uint32_t kSideX = kX * kGroup;
   static constexpr uint32_t kStored = kStoresWhole ? kY : kY - 1;  // words on y
@@ -100,10 +99,6 @@ struct Turn {
     // the words are loaded whole, with what lies around the elements.
     DEVRT_HOST_DEVICE void Load(const char* from, uint32_t count) {
 #if DEVRT_ON_DEVICE
-      if constexpr (kLoadsWhole) {
-        if (count != 0) low = *reinterpret_cast<const uint32_t*>(from);
-        return;
-      }
       const auto skip = static_cast<uint32_t>(
           reinterpret_cast<uintptr_t>(from) % sizeof(uint32_t));
       const auto* const words = reinterpret_cast<const uint32_t*>(
@@ -121,7 +116,7 @@ struct Turn {
 #endif
     }
     DEVRT_HOST_DEVICE uint32_t Word() const {
-      return kLoadsWhole ? low : WordAcross(low, high, bits);
+      return WordAcross(low, high, bits);
     }
   };
 
