@@ -185,6 +185,7 @@ class Explorer {
     DEVRT_ASSIGN_OR_RETURN(Run again, runner_.Replay(result_.failing.token));
     if (!IsRepeated(result_.failing, again)) return absl::OkStatus();
     result_.failing = std::move(again);
+    result_.faults = internal::FaultsOfToken(result_.failing.token);
     const uint64_t steps = result_.failing.trace.steps;
     if (most != 0) {
       DEVRT_RETURN_IF_ERROR(ShrinkFailure(&runner_, most, &result_));

@@ -143,6 +143,9 @@ struct DEVRT_EXPORT Result {
   // Repeats `failing`, by Replay or by DEVRT_SIM_REPLAY.
   const std::string& token() const { return failing.token; }
   std::string config;  // of the options, which the token needs
+  // The rules of the layer `faults` (devrt/sim/faults.h) in the run that failed
+  // first; `failing` has those of them that the failure needs.
+  std::string faults;
 
   uint64_t seed = 0;       // of the first run
   uint64_t schedules = 0;  // runs, without repeated and shrinking ones

@@ -7,6 +7,7 @@
 #include "devrt/runtime/layer.h"
 #include "devrt/runtime/status.h"
 #include "devrt/sim/faults.h"
+#include "runtime/registry/call_faults.h"
 #include "runtime/registry/registry.h"
 
 namespace devrt::sim {
@@ -49,7 +50,10 @@ absl::Status FaultTable::Checked(devrt_status status) const {
 }
 
 absl::Status FaultTable::Set(std::string_view rules) const {
-  return Checked(table_->set(self_, rules.data(), rules.size()));
+  DEVRT_RETURN_IF_ERROR(
+      Checked(table_->set(self_, rules.data(), rules.size())));
+  internal::ForgetLeftFaults(*internal::BackendRecord::Of(backend_));
+  return absl::OkStatus();
 }
 
 absl::Status FaultTable::Record(bool on) const {

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "backends/text/fault_rule.h"
+#include "backends/text/replay_token.h"
 #include "devrt/runtime/status.h"
 #include "devrt/sim/explore.h"
 #include "runtime/common/text.h"
@@ -59,8 +61,25 @@ std::string FailureText(const Result& result) {
   return text;
 }
 
+uint64_t CountRules(const std::string& rules) {
+  std::vector<internal::FaultRule> read;
+  std::string error;
+  internal::ParseFaultRules(rules, /*of_calls=*/true, &read, &error);
+  return read.size();
+}
+
+// Which of the rules of the layer `faults` the failure needs.
+std::string RulesText(const Result& result) {
+  if (result.faults.empty() || result.shrinking == 0) return std::string();
+  const std::string needed(internal::FaultsOfToken(result.token()));
+  const uint64_t count = CountRules(needed);
+  return absl::StrCat("rules of the layer faults that the failure needs: ",
+                      count, " of ", CountRules(result.faults),
+                      count == 0 ? "" : ": ", count == 0 ? "" : needed, "\n");
+}
+
 std::string ScheduleText(const Result& result) {
-  std::string text;
+  std::string text = RulesText(result);
   const std::vector<std::string> decisions = DecisionTexts(result.failing);
   absl::StrAppend(&text,
                   "decisions that are not the default: ", decisions.size(),

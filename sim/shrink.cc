@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/text/fault_rule.h"
 #include "backends/text/replay_token.h"
 #include "devrt/runtime/status.h"
 
@@ -15,6 +16,8 @@ namespace devrt::sim {
 namespace {
 
 using internal::ChoiceRun;
+using internal::FaultRule;
+using internal::kNoFaults;
 using internal::ReplayToken;
 
 // More would take longer to try than a person waits.
@@ -67,6 +70,7 @@ class Shrinker {
       return absl::OkStatus();
     }
     key_ = FailureKey(result_.failing.status);
+    DEVRT_RETURN_IF_ERROR(TryFewerRules());
     for (size_t size = choices_.size(); size > 0; size /= 2) {
       DEVRT_RETURN_IF_ERROR(TryBlocks(size));
     }
@@ -77,10 +81,45 @@ class Shrinker {
       again = choices_.size() < before;
     }
     DEVRT_RETURN_IF_ERROR(TryFewest());
+    // So may a rule.
+    DEVRT_RETURN_IF_ERROR(TryFewerRules());
     return FindNeighbour();
   }
 
  private:
+  // Tries the schedule without rules of the layer `faults`, and without each.
+  absl::Status TryFewerRules() {
+    std::vector<FaultRule> rules;
+    std::string error;
+    if (token_.faults.empty() || token_.faults == kNoFaults ||
+        !ParseFaultRules(token_.faults, /*of_calls=*/true, &rules, &error)) {
+      return absl::OkStatus();
+    }
+    DEVRT_ASSIGN_OR_RETURN(const bool needs_none, TryRules({}));
+    for (size_t at = 0; !needs_none && rules.size() > 1 && at < rules.size();) {
+      if (result_.shrinking >= most_runs_) return absl::OkStatus();
+      std::vector<FaultRule> fewer = rules;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(at));
+      DEVRT_ASSIGN_OR_RETURN(const bool fails, TryRules(fewer));
+      if (fails) {
+        rules = std::move(fewer);
+      } else {
+        ++at;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Makes the run with these rules, and keeps it if it fails.
+  absl::StatusOr<bool> TryRules(const std::vector<FaultRule>& rules) {
+    std::string text =
+        rules.empty() ? std::string(kNoFaults) : FaultRulesText(rules);
+    const std::string before = std::exchange(token_.faults, std::move(text));
+    DEVRT_ASSIGN_OR_RETURN(const bool fails, TryChoices(choices_));
+    if (!fails) token_.faults = before;
+    return fails;
+  }
+
   absl::Status TryBlocks(size_t size) {
     for (size_t at = 0; at < choices_.size();) {
       if (result_.shrinking >= most_runs_) return absl::OkStatus();
@@ -156,7 +195,9 @@ class Shrinker {
   // Makes a run, and keeps it if it fails as the first one did.
   absl::StatusOr<bool> TryChoices(std::vector<Choice> choices) {
     DEVRT_ASSIGN_OR_RETURN(sim::Run run, Make(choices));
-    if (FailureKey(run.status) != key_) {
+    // A body may set rules itself.
+    if (FailureKey(run.status) != key_ ||
+        internal::FaultsOfToken(run.token) != token_.faults) {
       if (run.status.ok()) result_.passing = std::move(run);
       return false;
     }

@@ -4,7 +4,8 @@
 // schedules: "dvs1:<config hash>:<seed>:<strategy>:<decisions>", numbers in
 // hexadecimal, the decisions as base32 of run-length coded varints without
 // trailing zeros.  Behind one more ":" come the rules of the layer `faults`, in
-// the grammar of fault_rule.h, if the run had some.
+// the grammar of fault_rule.h, if the run had some; "none" if the run was made
+// without the rules that the program has set.
 
 #ifndef DEVRT_BACKENDS_TEXT_REPLAY_TOKEN_H_
 #define DEVRT_BACKENDS_TEXT_REPLAY_TOKEN_H_
@@ -131,6 +132,9 @@ inline std::string FormatReplayToken(const ReplayToken& parts) {
   return numbers + parts.strategy + ":" + token::EncodeBase32(bytes) +
          (parts.faults.empty() ? "" : ":" + parts.faults);
 }
+
+// In place of the rules of the layer, in a token without those of the program.
+inline constexpr std::string_view kNoFaults = "none";
 
 // The rules of the layer behind the token `text`, without a look at its other
 // parts; empty if there are none.

@@ -19,16 +19,15 @@
 
 namespace devrt::internal {
 
-__thread StreamNumber t_stream_numbers[2]
+__thread NotedStream t_noted_streams[2]
     __attribute__((tls_model("initial-exec"))) = {};
 std::atomic<bool> g_stream_numbers_wanted{false};
 
-void KeepStreamNumber(devrt_stream handle, uint64_t number,
-                      MayBeCapturedFn may_be_captured, const void* record) {
-  if (t_stream_numbers[0].handle != handle) {
-    t_stream_numbers[1] = t_stream_numbers[0];
+void KeepStream(devrt_stream handle, StreamFactsFn facts, const void* record) {
+  if (t_noted_streams[0].handle != handle) {
+    t_noted_streams[1] = t_noted_streams[0];
   }
-  t_stream_numbers[0] = {handle, number, may_be_captured, record};
+  t_noted_streams[0] = {handle, facts, record};
 }
 
 namespace {
@@ -107,19 +106,20 @@ void HostLog(void*, int32_t level, const char* file, int32_t line,
 
 const devrt_call_site_v0* HostCallSite(void*) { return &t_state.site; }
 
-uint64_t HostStreamNumber(void*, devrt_stream stream) {
-  for (const StreamNumber& known : t_stream_numbers) {
-    if (known.handle == stream && stream != nullptr) return known.number;
+StreamFacts FactsOf(devrt_stream stream) {
+  for (const NotedStream& noted : t_noted_streams) {
+    if (noted.handle != stream || stream == nullptr) continue;
+    return noted.facts(noted.record, stream);
   }
-  return 0;
+  return {0, true};
+}
+
+uint64_t HostStreamNumber(void*, devrt_stream stream) {
+  return FactsOf(stream).number;
 }
 
 uint32_t HostMayBeCaptured(void*, devrt_stream stream) {
-  for (const StreamNumber& known : t_stream_numbers) {
-    if (known.handle != stream || stream == nullptr) continue;
-    return known.may_be_captured(known.record, stream) ? 1 : 0;
-  }
-  return 1;
+  return FactsOf(stream).may_be_captured ? 1 : 0;
 }
 
 constexpr devrt_stream_number_v0 kStreamNumber = {

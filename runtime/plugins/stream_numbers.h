@@ -14,36 +14,40 @@
 
 namespace devrt::internal {
 
-// Returns true if another library can capture the stream of `record`, or if
-// `handle` is not its handle any more: it may belong to another stream then.
-using MayBeCapturedFn = bool (*)(const void* record, devrt_stream handle);
+// What the extension tells of a stream.
+struct StreamFacts {
+  uint64_t number;  // StreamRef::id() + 1; 0: not known
+  bool may_be_captured;
+};
 
-struct StreamNumber {
+// Returns the facts of the stream that `record` has now.  Nothing is known if
+// `handle` is not its handle any more: it may belong to another stream then.
+using StreamFactsFn = StreamFacts (*)(const void* record, devrt_stream handle);
+
+// A stream that the thread used.
+struct NotedStream {
   devrt_stream handle;
-  uint64_t number;  // StreamRef::id() + 1
-  MayBeCapturedFn may_be_captured;
+  StreamFactsFn facts;
   const void* record;
 };
 
 // Two entries, because a wait names two streams.
-extern __thread StreamNumber t_stream_numbers[2]
+extern __thread NotedStream t_noted_streams[2]
     __attribute__((tls_model("initial-exec")));
 
-// True once a plugin has asked for the extension.  Numbers are noted from then
+// True once a plugin has asked for the extension.  Streams are noted from then
 // on.
 extern std::atomic<bool> g_stream_numbers_wanted;
 
 // Not inline: most programs have no plugin that asks.
-void KeepStreamNumber(devrt_stream handle, uint64_t number,
-                      MayBeCapturedFn may_be_captured, const void* record);
-inline void NoteStreamNumber(devrt_stream handle, uint64_t number,
-                             MayBeCapturedFn may_be_captured,
-                             const void* record) {
+void KeepStream(devrt_stream handle, StreamFactsFn facts, const void* record);
+inline void NoteStream(devrt_stream handle, StreamFactsFn facts,
+                       const void* record) {
   if (ABSL_PREDICT_TRUE(
           !g_stream_numbers_wanted.load(std::memory_order_relaxed))) {
     return;
   }
-  KeepStreamNumber(handle, number, may_be_captured, record);
+  KeepStream(handle, facts, record);
 }
 
 }  // namespace devrt::internal

@@ -20,18 +20,29 @@ namespace devrt::internal {
 // Returns `token`, which the simulator has made, with the rules behind it.
 absl::StatusOr<std::string> WithCallFaults(const BackendRecord& backend,
                                            std::string token);
-// Returns the part of `token` that the simulator reads.  FAILED_PRECONDITION if
-// the token was made with other rules than those of now.
-absl::StatusOr<std::string> WithoutCallFaults(const BackendRecord& backend,
-                                              std::string_view token);
-// Lets the rules count from now on.
+
+// A token in two parts.
+struct SplitToken {
+  std::string schedule;  // what the simulator reads
+  std::string rules;     // of the layer
+};
+// FAILED_PRECONDITION unless the rules of the token are those of the program,
+// or some of them in their order.
+absl::StatusOr<SplitToken> SplitCallFaults(const BackendRecord& backend,
+                                           std::string_view token);
+// Lets the program's rules count from now on.
 absl::Status RestartCallFaults(const BackendRecord& backend);
+// Lets those of the program's rules count that a token has.
+absl::Status FollowCallFaults(const BackendRecord& backend,
+                              const std::string& rules);
+// The program has set other rules.
+void ForgetLeftFaults(const BackendRecord& backend);
 
 // Called when a backend with its layers is open.  If it is a simulator, whose
 // first machine repeats the token of DEVRT_SIM_REPLAY, the token's rules come
-// into force.  FAILED_PRECONDITION if other rules are, by DEVRT_FAULTS, or if
-// the layer is missing.
-absl::Status FollowCallFaults(const BackendRecord& backend);
+// into force.  FAILED_PRECONDITION if others are, by DEVRT_FAULTS, or if the
+// layer is missing.
+absl::Status FollowTokenOfEnvironment(const BackendRecord& backend);
 
 }  // namespace devrt::internal
 

@@ -183,7 +183,7 @@ absl::StatusOr<BackendRecord*> OpenPlugin(
   absl::StatusOr<uint32_t> count = CountDevices(*backend);
   if (!count.ok()) return Close(*backend, count.status());
   DEVRT_RETURN_IF_ERROR(AttachLayers(layers, backend.get()));
-  absl::Status followed = FollowCallFaults(*backend);
+  absl::Status followed = FollowTokenOfEnvironment(*backend);
   if (!followed.ok()) {
     backend->chain->Shutdown().IgnoreError();
     return followed;

@@ -69,7 +69,15 @@ inline const DeviceRecord* RecordOf(const DeviceGate* gate) {
   return static_cast<const DeviceRecord*>(gate);
 }
 
-// One opened backend.  The record does not change after it is published.
+// The program's rules of the layer `faults`, while a simulator repeats a token
+// that leaves some of them out; else empty.
+struct LeftFaults {
+  Mutex mutex;
+  std::string rules DEVRT_GUARDED_BY(mutex);
+};
+
+// One opened backend.  The record does not change after it is published, but
+// for `left_faults`.
 struct BackendRecord {
   std::string name;
   std::string path;  // empty if linked in
@@ -81,6 +89,7 @@ struct BackendRecord {
   uint64_t capabilities = 0;
   std::unique_ptr<LayerChain> chain;
   std::vector<DeviceRecord*> devices;
+  mutable LeftFaults left_faults;
 
   static Backend Wrap(BackendRecord* record) { return Backend(record); }
   static BackendRecord* Of(Backend backend) { return backend.record_; }

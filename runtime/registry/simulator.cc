@@ -76,8 +76,10 @@ absl::Status RestartSettled(Backend backend, const char* call,
   return absl::OkStatus();
 }
 
-template <typename Function>
-absl::Status Restart(Backend backend, const char* call, Function restart) {
+// `restart_faults` is called with the backend's record at the end.
+template <typename Function, typename Faults>
+absl::Status Restart(Backend backend, const char* call, Function restart,
+                     Faults restart_faults) {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   if (internal::InHostFunction()) return internal::HostFunctionError(call);
   const BackendRecord* record = BackendRecord::Of(backend);
@@ -85,7 +87,7 @@ absl::Status Restart(Backend backend, const char* call, Function restart) {
   internal::RunSettleHooks(record);
   DEVRT_RETURN_IF_ERROR(RestartSettled(backend, call, restart));
   internal::RunSettleHooks(record);
-  return internal::RestartCallFaults(*record);
+  return restart_faults(*record);
 }
 
 SimulatedOp ToOp(const devrt_sim_op_v1& op) {
@@ -163,9 +165,10 @@ absl::StatusOr<Simulator> Simulator::Get(Backend backend) {
 }
 
 absl::Status Simulator::Reset(std::string_view config) const {
-  return Restart(backend_, "simulator reset", [&] {
-    return table_->reset(self_, config.data(), config.size());
-  });
+  return Restart(
+      backend_, "simulator reset",
+      [&] { return table_->reset(self_, config.data(), config.size()); },
+      internal::RestartCallFaults);
 }
 
 absl::StatusOr<std::string> Simulator::Config() const {
@@ -214,11 +217,15 @@ absl::StatusOr<std::string> Simulator::Token() const {
 absl::Status Simulator::Replay(std::string_view token) const {
   DEVRT_RETURN_IF_ERROR(CheckProcess());
   DEVRT_ASSIGN_OR_RETURN(
-      const std::string schedule,
-      internal::WithoutCallFaults(*BackendRecord::Of(backend_), token));
-  return Restart(backend_, "simulator replay", [&] {
-    return table_->replay(self_, schedule.data(), schedule.size());
-  });
+      const internal::SplitToken parts,
+      internal::SplitCallFaults(*BackendRecord::Of(backend_), token));
+  const std::string& schedule = parts.schedule;
+  return Restart(
+      backend_, "simulator replay",
+      [&] { return table_->replay(self_, schedule.data(), schedule.size()); },
+      [&](const BackendRecord& record) {
+        return internal::FollowCallFaults(record, parts.rules);
+      });
 }
 
 absl::StatusOr<Simulator::OpId> Simulator::NextOp() const {

@@ -200,9 +200,11 @@ class DEVRT_EXPORT Simulator {
   // differ.
   absl::StatusOr<std::string> Token() const;
   // Resets to the token's seed and strategy, then repeats its decisions.
+  // A token may lack rules of the layer `faults` that the program has set: the
+  // next reset brings them back.
   //   FAILED_PRECONDITION  objects are alive, as of Reset; or the token was
-  //                        made with another configuration, or with other rules
-  //                        of the layer `faults`
+  //                        made with another configuration, or with rules of
+  //                        the layer that the program has not set
   absl::Status Replay(std::string_view token) const;
   // Call it where the token was asked for, at the end of the replayed run.
   //   FAILED_PRECONDITION  the token is of another program: one of its

@@ -15,11 +15,16 @@ Timeline* TimelineOf(StreamRef stream) {
   return stream.record()->timeline.load(std::memory_order_acquire);
 }
 
-bool MayRecordBeCaptured(const void* record, devrt_stream handle) {
+StreamFacts FactsOfRecord(const void* record, devrt_stream handle) {
   const auto* const stream = static_cast<const StreamRecord*>(record);
-  return stream->handle.load(std::memory_order_acquire) != handle ||
-         MayBeCaptured(*stream,
-                       *stream->timeline.load(std::memory_order_acquire));
+  if (stream->handle.load(std::memory_order_acquire) != handle) {
+    return {0, true};
+  }
+  const uint64_t serial = stream->serial.load(std::memory_order_acquire);
+  uint64_t number = serial == 0 ? 0 : serial + 1;  // 0: the stream has ended
+  if (serial == kDefaultSerial) number = 1;
+  return {number, MayBeCaptured(*stream, *stream->timeline.load(
+                                             std::memory_order_acquire))};
 }
 
 absl::Status ObtainHandle(StreamRecord* record, const char* call) {

@@ -53,15 +53,12 @@ struct StreamTarget {
   }
 };
 
-// MayBeCaptured for the StreamRecord `record` while it has `handle`.  Returns
-// true if it has another one: the handle may belong to another stream by then.
-bool MayRecordBeCaptured(const void* record, devrt_stream handle);
+// What a plugin is told of the StreamRecord `record` while it has `handle`.
+StreamFacts FactsOfRecord(const void* record, devrt_stream handle);
 
 // Notes that the calling thread's present call uses `stream`.
 inline void NoteStream(StreamRef stream, devrt_stream handle) {
-  const uint64_t serial = stream.serial();
-  NoteStreamNumber(handle, serial == kDefaultSerial ? 1 : serial + 1,
-                   &MayRecordBeCaptured, stream.record());
+  NoteStream(handle, &FactsOfRecord, stream.record());
 }
 
 // Checks `stream` and fills `target`, which keeps `site` for reports.  `call`

@@ -53,13 +53,27 @@ TEST_F(StreamNumbers, ACallKnowsItsTwoStreams) {
 
 // Another stream may have the handle by then, and calls of devrt's own name no
 // stream.
-TEST_F(StreamNumbers, TheHandleOfAStreamThatEndedMayBeCaptured) {
+TEST_F(StreamNumbers, NothingIsKnownOfTheHandleOfAStreamThatEnded) {
   std::optional<Stream> s = NewStream();
   const devrt_stream handle = HandleOf(*s);
   Must(s->Native());  // so that the native stream ends with it
+  EXPECT_EQ(NumberOf(handle), s->id() + 1);
   EXPECT_FALSE(MayBeCaptured(handle));
   s.reset();
+  EXPECT_EQ(NumberOf(handle), 0u);
   EXPECT_TRUE(MayBeCaptured(handle));
+}
+
+TEST_F(StreamNumbers, ANativeStreamThatIsUsedAgainHasTheNewNumber) {
+  std::optional<Stream> s = NewStream();
+  const devrt_stream handle = HandleOf(*s);
+  ASSERT_OK(s->Synchronize());
+  EXPECT_EQ(NumberOf(handle), s->id() + 1);
+  s.reset();
+  EXPECT_EQ(NumberOf(handle), 0u);
+  const Stream successor = NewStream();
+  ASSERT_EQ(HandleOf(successor), handle);
+  EXPECT_EQ(NumberOf(handle), successor.id() + 1);
 }
 
 TEST_F(StreamNumbers, AnOrderInACaptureKnowsItsStreams) {
