@@ -42,8 +42,9 @@
 // end the communicator: kFailed, on every rank that notices.  Later submissions
 // return ABORTED with the first error, and outputs of operations that were not
 // complete are undefined.  Other streams go on.  Go on with Shrink, or with
-// Create anew.  An engine without a revoke (NCCL before 2.29) shrinks no
-// communicator that was aborted: Shrink needs OnFailure::kReport there.
+// Create anew.  An engine without the feature "revoke" (older versions of NCCL;
+// 2.28.9 has it) shrinks no communicator that was aborted: Shrink needs
+// OnFailure::kReport there.
 //
 // What it is not: a fault-tolerant job.  Ranks that leave in good order call
 // Finish first, because the others wait for them.

@@ -22,7 +22,7 @@ Comm Take(Comm* place) {
 bool BlockingComm::IsPossible(const Library& library) {
   const char* const wanted = std::getenv("DEVRT_NCCL_BLOCKING");
   // Without a shared flag nothing ends a call.
-  return wanted != nullptr && std::strcmp(wanted, "on") == 0 &&
+  return (wanted == nullptr || std::strcmp(wanted, "off") != 0) &&
          library.flavor->calls_may_block &&
          library.functions.comm_split != nullptr &&
          std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES") == nullptr;

@@ -35,7 +35,7 @@ class BlockingComm {
   BlockingComm(const BlockingComm&) = delete;
   BlockingComm& operator=(const BlockingComm&) = delete;
 
-  // True if DEVRT_NCCL_BLOCKING=on asks for such communicators, the library
+  // True unless DEVRT_NCCL_BLOCKING=off refuses such communicators, the library
   // makes them, and the user has not said himself which ones share resources.
   static bool IsPossible(const Library& library);
 

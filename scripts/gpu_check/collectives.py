@@ -50,7 +50,8 @@ def library(check, options):
 def tests(check, options):
     if options.simulated:
         raise Skip("NCCL cannot use a simulated driver")
-    google_test(check, "nccl", 300, variables=library(check, options))
+    # On a new machine the driver compiles the kernels first.
+    google_test(check, "nccl", 600, variables=library(check, options))
     processes(check, options)
     over_mpi(check)
 

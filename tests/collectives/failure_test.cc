@@ -276,7 +276,7 @@ TEST_F(Failure, IsOnlyReported) {
   EXPECT_OK(ranks[0].Abort("again"));
 }
 
-// An engine without a revoke, as NCCL before 2.29.
+// An engine without a revoke, as older versions of NCCL.
 TEST_F(Failure, IsNotShrunkAfterAnAbort) {
   std::vector<Communicator> ranks = MakeRanks(2);
   const collectives::internal::Provider& real = ranks[0].comm()->provider;

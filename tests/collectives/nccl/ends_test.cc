@@ -122,8 +122,8 @@ TEST_F(NcclEnds, OfOneEndFourOfItsDevice) {
   }
   EXPECT_FALSE(all[0][0].Wait(streams[0]).ok());
   for (std::vector<Communicator>& ranks : all) {
-    EXPECT_TRUE(Await(
-        [&] { return ranks[0].state() != collectives::State::kReady; }));
+    EXPECT_TRUE(
+        Await([&] { return ranks[0].state() != collectives::State::kReady; }));
     for (Communicator& rank : ranks) EXPECT_OK(rank.Abort("over"));
   }
   EXPECT_OK(Gpu(0).Health());
