@@ -51,6 +51,14 @@ inline MemoryAccess Accessed(const void* ptr, uint64_t size, Mode mode) {
   return {reinterpret_cast<uint64_t>(ptr), size, mode};
 }
 
+inline StreamKind KindOf(const devrt_stream_desc_v0& desc) {
+  if (desc.kind == DEVRT_STREAM_LEGACY) return StreamKind::kLegacy;
+  return desc.kind == DEVRT_STREAM_PER_THREAD ||
+                 (desc.flags & DEVRT_STREAM_BLOCKING) != 0
+             ? StreamKind::kBlocking
+             : StreamKind::kNonBlocking;
+}
+
 // Few accesses need no allocation.
 using ShortList = absl::InlinedVector<MemoryAccess, 8>;
 

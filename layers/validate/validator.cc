@@ -248,7 +248,7 @@ std::string Validator::Enqueue(const Caller& caller, devrt_stream stream,
   NotePinned(accesses);
   const Call call = ToCall(caller);
   detector_.Enqueue(call, entry.actor, accesses);
-  if (ABSL_PREDICT_FALSE(accesses.empty())) {
+  if (ABSL_PREDICT_FALSE(accesses.empty()) && caller.uses_memory) {
     findings_->CountUndeclared(texts_.Text(call.site));
   }
   if (ABSL_PREDICT_FALSE(!doubtful_.empty())) JudgeDoubtful();

@@ -45,6 +45,7 @@ namespace devrt::race {
 struct Caller {
   const char* name = "";   // "copy", or the program's name of the operation
   bool is_static = false;  // the name never changes, as that of a literal
+  bool uses_memory = true;
   const char* file = nullptr;
   int32_t line = 0;
   const char* place = nullptr;  // in place of file and line

@@ -34,8 +34,7 @@ class Watcher : private CollectiveWatch {
     void* sim_self = nullptr;
     const auto* const sim = static_cast<const devrt_sim_v1*>(
         next->extension(next, DEVRT_SIM_EXTENSION, &sim_self));
-    is_simulated_ = sim != nullptr;
-    if (is_simulated_) {
+    if ((is_simulated_ = sim != nullptr)) {
       g_layer.run = new SimulatedRun(next, sim, sim_self);
       if (g_layer.wants_witness) g_layer.witnessed = g_layer.run;
     }
@@ -195,6 +194,14 @@ class Watcher : private CollectiveWatch {
                      call, stream, op, out, in, axes);
   }
 
+  template <typename Call>
+  devrt_status Handle(Id<CallId::probe_spin>, Call call, devrt_stream stream,
+                      uint64_t nanoseconds) {
+    Caller caller = WorkOn("spin", stream);
+    caller.uses_memory = false;
+    return Operation(caller, {}, call, stream, nanoseconds);
+  }
+
   // ---- Order ---------------------------------------------------------------
 
   template <typename Call>
@@ -202,13 +209,6 @@ class Watcher : private CollectiveWatch {
                       const devrt_stream_desc_v0* desc, devrt_stream* stream) {
     devrt_status status = call(device, desc, stream);
     if (status != nullptr) return status;
-    StreamKind kind = StreamKind::kNonBlocking;
-    if (desc->kind == DEVRT_STREAM_LEGACY) {
-      kind = StreamKind::kLegacy;
-    } else if (desc->kind == DEVRT_STREAM_PER_THREAD ||
-               (desc->flags & DEVRT_STREAM_BLOCKING) != 0) {
-      kind = StreamKind::kBlocking;
-    }
     void* native = nullptr;
     if (desc->kind == DEVRT_STREAM_CREATE || desc->kind == DEVRT_STREAM_ADOPT) {
       g_layer.host->error_destroy(
@@ -216,8 +216,8 @@ class Watcher : private CollectiveWatch {
           next_->ops->stream_native(next_->self, *stream, &native));
     }
     const Actor actor =
-        g_layer.validator->AddStream(device0_ + device, *stream, kind, native,
-                                     desc->kind == DEVRT_STREAM_ADOPT);
+        g_layer.validator->AddStream(device0_ + device, *stream, KindOf(*desc),
+                                     native, desc->kind == DEVRT_STREAM_ADOPT);
     if (desc->kind == DEVRT_STREAM_PER_THREAD) {
       t_thread_streams.Add(*stream, actor);
     }

@@ -13,6 +13,24 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// Work without memory is work: the legacy stream's puts its later work, and that
+// of blocking streams, behind all that came before.
+TEST(ValidateProbes, ASpinOfTheLegacyStreamOrdersBlockingStreams) {
+  InChild([] {
+    const TwoStreams s;
+    StreamOptions blocking;
+    blocking.blocking = true;
+    const Stream c = Must(Stream::Create(s.device, blocking));
+    const Stream d = Must(Stream::Create(s.device, blocking));
+    const validate::Scope scope;
+    Use(c, Write(s.block, kBytes), "write");
+    EXPECT_OK(Spin(DefaultStream(s.device), 1));
+    Use(d, Read(s.block, kBytes), "read");
+    EXPECT_THAT(KindsOf(scope), IsEmpty());
+    EXPECT_OK(s.device.Synchronize());
+  });
+}
+
 TEST(ValidateFlag, AStreamThatWaitsForAFlagComesAfterTheSet) {
   InChild([] {
     const TwoStreams s;
