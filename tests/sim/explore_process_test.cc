@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -120,6 +121,30 @@ TEST(ExploreProcess, ABodyThatNeverEndsIsNamed) {
               HasSubstr("takes longer than its time limit. The run is the one "
                         "with strategy=alap,seed=1"));
   EXPECT_THAT(result.output, Not(HasSubstr("called abort()")));
+}
+
+// Nobody waits in devrt, so nobody but the time limit sees this.
+TEST(ExploreProcess, TwoOrdersOfLocksOfStdEndByTheTimeLimit) {
+  const ProcessResult result = RunInChild([] {
+    sim::Options options = Seeded();
+    options.time_limit = std::chrono::milliseconds(500);
+    sim::Explore(options, [] {
+      const Scene scene;
+      std::mutex mutexes[2];
+      const auto both = [&](int first) {
+        scene.Nothing(first);
+        const std::lock_guard<std::mutex> outer(mutexes[first]);
+        scene.Nothing(first);
+        const std::lock_guard<std::mutex> inner(mutexes[1 - first]);
+      };
+      std::thread one([&] { both(0); }), other([&] { both(1); });
+      one.join();
+      other.join();
+    });
+  });
+  EXPECT_EQ(result.signal, SIGABRT) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("takes longer than its time limit. The "
+                                       "run is the one with strategy="));
 }
 
 TEST(ExploreProcess, TheEndOfAForkedChildIsNoneOfTheBody) {
