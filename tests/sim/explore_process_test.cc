@@ -115,7 +115,9 @@ TEST(ExploreProcess, ABodyThatNeverEndsIsNamed) {
   const ProcessResult result = RunInChild([] {
     sim::Options options = Seeded();
     options.time_limit = std::chrono::milliseconds(20);
-    sim::Explore(options, [] { pause(); });
+    sim::Explore(options, [] {
+      for (;;) pause();
+    });
   });
   EXPECT_THAT(result.output,
               HasSubstr("takes longer than its time limit. The run is the one "
@@ -171,7 +173,9 @@ TEST(ExploreProcess, ALimitEndsARunOfAThreadThatBlocksItsSignal) {
     sigset_t now;
     pthread_sigmask(SIG_BLOCK, nullptr, &now);
     EXPECT_EQ(sigismember(&now, SIGALRM), 1);
-    sim::Explore(options, [] { pause(); });
+    sim::Explore(options, [] {
+      for (;;) pause();
+    });
   });
   EXPECT_EQ(result.signal, SIGABRT);
   EXPECT_THAT(result.output, HasSubstr("takes longer than its time limit"));
@@ -234,7 +238,11 @@ TEST(ExploreProcess, ARunOfAWitnessHasANameAndALimit) {
       if (IsRunOfWitness()) end();
     });
   };
-  const ProcessResult hangs = RunInChild([&] { explore([] { pause(); }); });
+  const ProcessResult hangs = RunInChild([&] {
+    explore([] {
+      for (;;) pause();
+    });
+  });
   EXPECT_EQ(hangs.signal, SIGABRT);
   EXPECT_THAT(hangs.output,
               HasSubstr("The run is the one with strategy=asap,outcome=on"));
