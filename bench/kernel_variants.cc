@@ -76,43 +76,100 @@ class Variants {
       int64_t item;
     };
     for (const Of& of : {Of{DEVRT_FLOAT32, 4}, Of{DEVRT_FLOAT64, 8}}) {
-      const FastApply fast = Turned(of.dtype, of.item, 8192);
+      const FastApply fast = Turned(of.dtype, of.item, 0);
       for (const uint32_t side : {32u, 64u}) {
         TryTiles("tile_" + std::to_string(of.item) + "_" + std::to_string(side),
                  fast, side, side);
       }
       End();
     }
+    struct Shape {
+      const char* is_whole;
+      uint32_t y;
+      const char* blocks;
+    };
     for (const Of& of : {Of{DEVRT_UINT8, 1}, Of{DEVRT_FLOAT16, 2}}) {
-      for (const int64_t columns : {8192, 8191}) {
-        const FastApply fast = Turned(of.dtype, of.item, columns);
-        for (const char* const is_whole : {"true", "false"}) {
+      for (const int odd : {0, 1, 2, 3}) {
+        const FastApply fast = Turned(of.dtype, of.item, odd);
+        for (const Shape& t :
+             {Shape{"true", 64, "4"}, Shape{"false", 64, "3"},
+              Shape{"false", 64, "4"}, Shape{"false", 64, "5"},
+              Shape{"false", 32, "4"}, Shape{"false", 32, "6"}}) {
+          const bool is_whole = std::strcmp(t.is_whole, "true") == 0;
           // Odd rows are not whole words.
-          if (columns % 2 != 0 && std::strcmp(is_whole, "true") == 0) continue;
-          TryTiles("turn_" + std::to_string(of.item) + "_" + is_whole, fast,
-                   static_cast<uint32_t>(32 * 4 / of.item),
-                   static_cast<uint32_t>(64 * 4 / of.item));
+          if (odd != 0 && is_whole) continue;
+          const auto item = static_cast<uint32_t>(of.item);
+          TryTiles("turn_" + std::to_string(of.item) + "_32_" +
+                       std::to_string(t.y) + "_" + t.is_whole + "_" + t.blocks,
+                   fast, 32 * 4 / item, (is_whole ? t.y : t.y - 1) * 4 / item);
         }
-        if (of.item == 2 && columns % 2 == 0) {
-          TryTiles("tile_2x2_32", fast, 64, 64);
-        }
+        if (of.item == 2 && odd == 0) TryTiles("tile_2x2_32", fast, 64, 64);
         End();
       }
     }
   }
 
   void Bytes() {
-    const FastApply fast =
-        Choose(DEVRT_OP_ADD, Copy({Block(2), DEVRT_INT8, {kBytes}, {}}),
-               {Copy({Block(0), DEVRT_INT8, {kBytes}, {}}),
-                Copy({Block(1), DEVRT_INT8, {kBytes}, {}})});
-    Begin("add of int8");
-    for (const unsigned packs : {1u, 2u, 4u}) {
-      const unsigned per_block = packs * kThreads;
-      Try("bytes_" + std::to_string(packs), 3 * kBytes,
-          (fast.rows.units + per_block - 1) / per_block, &fast.rows);
+    for (const uint32_t dtype : {DEVRT_INT8, DEVRT_INT16}) {
+      const int64_t item = dtype == DEVRT_INT8 ? 1 : 2, count = kBytes / item;
+      const FastApply fast =
+          Choose(DEVRT_OP_ADD, Copy({Block(2), dtype, {count}, {}}),
+                 {Copy({Block(0), dtype, {count}, {}}),
+                  Copy({Block(1), dtype, {count}, {}})});
+      Begin("add of integers of bytes: " + std::to_string(item));
+      for (const unsigned packs : {1u, 2u, 4u}) {
+        const unsigned per_block = packs * kThreads;
+        Try("bytes_" + std::to_string(packs), 3 * kBytes,
+            (fast.rows.units + per_block - 1) / per_block, &fast.rows);
+      }
+      End();
     }
-    End();
+  }
+
+  // Columns from the second on, of rows that are longer by 64.
+  void Windows() {
+    for (const int64_t item : {1, 2, 4, 8}) {
+      for (const int64_t columns : {8192, 8191}) {
+        const int64_t rows = kBytes / item / columns;
+        Begin("window of elements of bytes: " + std::to_string(item) + ", " +
+              std::to_string(columns) + " wide");
+        devrt::gpu::RowsArgs args = {};
+        args.op = DEVRT_OP_COPY;
+        args.axes = 2;
+        args.units = static_cast<uint32_t>(columns * item);
+        args.data[0] = Block(2);
+        args.data[1] = static_cast<char*>(Block(0)) + item;
+        args.strides[1][0] = columns * item;
+        args.strides[1][1] = (columns + 64) * item;
+        const double bytes = 2.0 * static_cast<double>(rows * columns * item);
+        struct Of {
+          const char* name;
+          uint32_t size, words;
+        };
+        for (const Of& of :
+             {Of{"shift_4_4_1", 4, 4}, Of{"shift_4_8_1", 4, 8},
+              Of{"shift_8_2_1", 8, 2}, Of{"shift_8_4_1", 8, 4},
+              Of{"shift_8_4_6", 8, 4}, Of{"shift_8_4_8", 8, 4}}) {
+          const uint32_t segment = of.size * of.words * kThreads;
+          const uint32_t segments =
+              (args.units + of.size - 1 + segment - 1) / segment;
+          args.extents[0] = devrt::gpu::Divisor::Of(segments);
+          Try(of.name, bytes, segments * static_cast<uint32_t>(rows), &args);
+        }
+        const uint32_t dtype = DEVRT_DTYPE(1, static_cast<uint32_t>(item) * 8);
+        const FastApply fast =
+            Choose(DEVRT_OP_COPY, Copy({Block(2), dtype, {rows, columns}, {}}),
+                   {Copy({args.data[1],
+                          dtype,
+                          {rows, columns},
+                          {(columns + 64) * item, item}})});
+        if (fast.path == FastApply::Path::kRows) {
+          Try("copy_" + std::to_string((fast.kernel & 0xff) / 8), bytes,
+              fast.blocks, &fast.rows);
+        }
+        End();
+      }
+    }
   }
 
   void Reductions() {
@@ -175,9 +232,10 @@ class Variants {
     return fast;
   }
 
-  // The copy of a transpose with `columns` columns.
-  FastApply Turned(uint32_t dtype, int64_t item, int64_t columns) {
-    const int64_t rows = kBytes / item / 8192 - columns % 2;
+  // The copy of a transpose with odd rows (bit 0) and columns (bit 1).
+  FastApply Turned(uint32_t dtype, int64_t item, int odd) {
+    const int64_t columns = 8192 - (odd >> 1);
+    const int64_t rows = kBytes / item / 8192 - (odd & 1);
     bytes_ = static_cast<double>(2 * rows * columns * item);
     Begin("transpose of " + std::to_string(item) + " bytes, " +
           std::to_string(rows) + " x " + std::to_string(columns));
@@ -292,9 +350,10 @@ void RunVariants(const char* path, CUstream stream, const Timer& timer,
                  const CUdeviceptr* blocks, double copy_rate) {
   Variants variants(path, stream, timer, blocks, copy_rate);
   variants.Read();
-  variants.Casts();
   variants.Bytes();
+  variants.Windows();
   variants.Tiles();
+  variants.Casts();
   variants.Reductions();
 }
 

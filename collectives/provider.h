@@ -41,7 +41,11 @@ struct Provider {
   // With let_wait: returns true if it may be called in this process.
   bool (*can_wait)(void* self) = nullptr;
 
-  bool Has(uint32_t flag) const { return (table->flags & flag) != 0; }
+  // Flags of the table that another rank of the communicator lacks.
+  uint32_t missing = 0;
+
+  uint32_t flags() const { return table->flags & ~missing; }
+  bool Has(uint32_t flag) const { return (flags() & flag) != 0; }
 };
 
 // ProviderInfo::features of a table's flags.

@@ -21,14 +21,18 @@ inline constexpr bool kIsRaw =
     std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> ||
     std::is_same_v<T, tensor::Complex<double>>;
 
-// Adds or subtracts four bytes each.  The upper bit of each byte is computed
-// apart, so that no byte carries into the next.
-DEVRT_HOST_DEVICE inline uint32_t AddBytes(uint32_t left, uint32_t right,
-                                           bool subtracts) {
-  constexpr uint32_t kUpper = 0x80808080u;
-  const uint32_t upper = (left ^ right) & kUpper;
-  return subtracts ? ((left | kUpper) - (right & ~kUpper)) ^ (upper ^ kUpper)
-                   : ((left & ~kUpper) + (right & ~kUpper)) ^ upper;
+// The upper bit of each integer of `item` bytes, 1 or 2, in a word.
+DEVRT_HOST_DEVICE constexpr uint32_t UpperBits(size_t item) {
+  return item == 1 ? 0x80808080u : 0x80008000u;
+}
+
+// Adds or subtracts the integers of two words.  The upper bit of each, which
+// `bits` has, is computed apart, so that none carries into the next.
+DEVRT_HOST_DEVICE inline uint32_t AddParts(uint32_t left, uint32_t right,
+                                           uint32_t bits, bool subtracts) {
+  const uint32_t upper = (left ^ right) & bits;
+  return subtracts ? ((left | bits) - (right & ~bits)) ^ (upper ^ bits)
+                   : ((left & ~bits) + (right & ~bits)) ^ upper;
 }
 
 // kCount elements of one thread, in registers.
@@ -124,22 +128,19 @@ struct ThreadApply {
   }
 
  private:
-  // True if four bytes are computed together as a word.
+  // True if the integers of a word are computed together.
+  static constexpr int kOfWord = static_cast<int>(4 / sizeof(T));
   static constexpr bool kHasWords =
-      sizeof(T) == 1 && std::is_integral_v<T> && kCount % 4 == 0;
+      sizeof(T) <= 2 && std::is_integral_v<T> && kCount % kOfWord == 0;
 
-  // ADD or SUB of bytes in a word.  The upper bit of each byte is computed
-  // apart, so that no byte carries into the next.
+  // ADD or SUB by words.
   DEVRT_HOST_DEVICE void AddWords(bool subtracts) {
-    constexpr uint32_t kUpper = 0x80808080u;
-    for (int i = 0; i < kCount; i += 4) {
+    for (int i = 0; i < kCount; i += kOfWord) {
       uint32_t left, right;
       CopyBytes(&left, a + i, 4);
       CopyBytes(&right, b + i, 4);
-      const uint32_t upper = (left ^ right) & kUpper;
       const uint32_t sum =
-          subtracts ? ((left | kUpper) - (right & ~kUpper)) ^ (upper ^ kUpper)
-                    : ((left & ~kUpper) + (right & ~kUpper)) ^ upper;
+          AddParts(left, right, UpperBits(sizeof(T)), subtracts);
       CopyBytes(result + i, &sum, 4);
     }
   }

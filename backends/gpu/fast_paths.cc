@@ -211,10 +211,12 @@ bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   } else if (!PackRows(l, op, pack, &fast->rows)) {
     return false;
   }
+  const DtypeClass kind = tensor::ClassOf(fast->kernel);
   const bool is_bytes =
       (op == DEVRT_OP_ADD || op == DEVRT_OP_SUB) &&
-      (fast->kernel == DEVRT_INT8 || fast->kernel == DEVRT_UINT8) &&
-      fast->rows.is_packed != 0 && fast->rows.is_same == 0;
+      (kind == DtypeClass::kSigned || kind == DtypeClass::kUnsigned) &&
+      DtypeSize(fast->kernel) <= 2 && fast->rows.is_packed != 0 &&
+      fast->rows.is_same == 0;
   fast->path = is_bytes ? Path::kBytes : Path::kRows;
   fast->blocks = is_bytes ? BlocksFor(fast->rows.units, kBytePacks)
                           : RowsBlocks(fast->rows, fast->kernel);

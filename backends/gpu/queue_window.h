@@ -5,7 +5,9 @@
 // A driver that waits for room in a full queue holds locks that other threads
 // need to create, destroy and allocate (measured, decision 10).  So devrt
 // records an event every kStep operations, a mark, and waits for a mark
-// instead.  It holds no lock then (C6).
+// instead.  It holds no lock then (C6).  Marks are few, since an event behind
+// small copies costs the device some microseconds, as much as four of them;
+// whether the queue is full is looked at more often.
 //
 //   const uint64_t number = window.Count();
 //   if (window.IsMark(number)) error = window.Mark(api, native, number, ...);
@@ -34,46 +36,52 @@ class QueueWindow {
   // Returns the number of the operation that is about to be submitted.
   uint64_t Count() { return count_.fetch_add(1, std::memory_order_relaxed); }
   static bool IsMark(uint64_t number) {
-    return number % kStep == 0 && number != 0;
+    return number % kLook == 0 && number != 0;
   }
 
-  // Records an event after the operations before `number`, and waits until at
-  // most kQueueDepth of them are pending.  The stream's context must be
-  // current.
+  // Waits until at most kQueueDepth of the operations before `number` are
+  // pending, and records every kStep-th time an event after them.  The stream's
+  // context must be current.
   typename Api::Error Mark(const Api& api, typename Api::Stream stream,
                            uint64_t number) {
     using Event = typename Api::Event;
-    const uint64_t mark = number / kStep;
-    Event former{};  // the previous mark
-    Event oldest{};
+    // The mark that has to be complete.
+    const uint64_t needed =
+        number > kQueueDepth ? (number - kQueueDepth + kStep - 1) / kStep : 0;
+    Event newest{}, oldest{};
+    uint64_t newest_mark = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (marks_ == nullptr) marks_ = std::make_unique<Marks>();
-      Event& event = (*marks_)[mark % kMarks];
-      if (event == Event{}) {
-        const auto error = api.CreateEvent(false, false, false, &event);
-        if (error != Api::kSuccess) return error;
-      } else if (complete_ + kMarks < mark) {
-        former = (*marks_)[(mark - 1) % kMarks];
-        oldest = event;
+      if (needed > complete_ && needed <= recorded_) {
+        newest_mark = recorded_;
+        newest = (*marks_)[newest_mark % kMarks];
+        oldest = (*marks_)[needed % kMarks];
       }
     }
-    if (oldest != Event{}) {
+    if (newest_mark != 0) {
       // Querying a complete event is slow, so one query should answer for all
       // marks.
-      const auto asked = api.QueryEvent(former);
+      const auto asked = api.QueryEvent(newest);
       if (asked == Api::kSuccess) {
-        NoteComplete(mark - 1);
+        NoteComplete(newest_mark);
       } else if (asked == Api::kNotReady) {
         const auto error = api.SynchronizeEvent(oldest);
         if (error != Api::kSuccess) return error;
-        NoteComplete(mark - kMarks);
+        NoteComplete(needed);
       } else {
         return asked;
       }
     }
+    if (number % kStep != 0) return Api::kSuccess;
+    const uint64_t mark = number / kStep;
     const std::lock_guard<std::mutex> lock(mutex_);
-    return api.Record((*marks_)[mark % kMarks], stream);
+    Event& event = (*marks_)[mark % kMarks];
+    auto error = Api::kSuccess;
+    if (event == Event{}) error = api.CreateEvent(false, false, false, &event);
+    if (error == Api::kSuccess) error = api.Record(event, stream);
+    if (error == Api::kSuccess && mark > recorded_) recorded_ = mark;
+    return error;
   }
 
   void Destroy(const Api& api) {
@@ -84,7 +92,8 @@ class QueueWindow {
   }
 
  private:
-  static constexpr uint64_t kStep = 20;
+  static constexpr uint64_t kLook = 20;
+  static constexpr uint64_t kStep = 100;
   static constexpr uint64_t kMarks = kQueueDepth / kStep;
   using Marks = std::array<typename Api::Event, kMarks>;
 
@@ -96,6 +105,7 @@ class QueueWindow {
   std::atomic<uint64_t> count_{0};
   std::mutex mutex_;  // guards what follows
   std::unique_ptr<Marks> marks_;
+  uint64_t recorded_ = 0;  // the newest mark
   uint64_t complete_ = 0;  // the newest mark that is known to be complete
 };
 

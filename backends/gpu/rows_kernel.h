@@ -201,11 +201,13 @@ DEVRT_HOST_DEVICE void RowsBlock(const RowsArgs& args, const Block& block) {
 // The number of packs of 16 bytes that a thread takes.
 inline constexpr int kBytePacks = 2;
 
-// Adds or subtracts bytes in packs of which none repeats one element.
+// Adds or subtracts integers of 1 or 2 bytes in packs of which none repeats one
+// element.
 template <int kPacks = kBytePacks>
 DEVRT_HOST_DEVICE void BytesThread(const RowsArgs& args, uint32_t tile,
                                    uint32_t thread) {
   const uint32_t first = tile * kThreads * kPacks + thread;
+  const uint32_t bits = UpperBits((args.out_dtype & 0xff) / 8);
   Pack<uint32_t, 4> a[kPacks], b[kPacks];
   for (int i = 0; i < kPacks; ++i) {
     const uint32_t unit = first + static_cast<uint32_t>(i) * kThreads;
@@ -218,7 +220,7 @@ DEVRT_HOST_DEVICE void BytesThread(const RowsArgs& args, uint32_t tile,
     if (unit >= args.units) return;
     for (int j = 0; j < 4; ++j) {
       a[i].items[j] =
-          AddBytes(a[i].items[j], b[i].items[j], args.op == DEVRT_OP_SUB);
+          AddParts(a[i].items[j], b[i].items[j], bits, args.op == DEVRT_OP_SUB);
     }
     StorePack(args, unit, a[i]);
   }

@@ -4,7 +4,9 @@
 // different axes, as functions of a block's number: as tile_kernel.h, but by
 // words of several elements, wherever rows begin and end.  Where rows are not
 // whole words, the kernels load words whole, with up to 3 bytes before a row
-// and behind it.
+// and behind it.  They store whole words too: a tile then stores, of each row
+// of the output, the words that begin in it, and loads what these need of the
+// next tile.  Only the ends of rows are stored element by element.
 
 #ifndef DEVRT_BACKENDS_GPU_TURN_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_TURN_KERNEL_H_
@@ -43,13 +45,15 @@ DEVRT_HOST_DEVICE inline uint32_t PickBytes(uint32_t low, uint32_t high,
 #endif
 }
 
-// Tiles of kX by kY words of kGroup elements of type T.  If extents and rows
-// are whole words, kIsWhole spares the work of moving words into place.
+// Tiles of kX by kY words of kGroup elements of type T, of which the last word
+// on y belongs to the next tile unless kIsWhole.  If extents and rows are whole
+// words, kIsWhole spares the work of moving words into place.
 template <typename T, uint32_t kX, uint32_t kY, bool kIsWhole>
 struct Turn {
   static constexpr uint32_t kGroup = 4 / sizeof(T);
   static constexpr uint32_t kSideX = kX * kGroup;
-  static constexpr uint32_t kSideY = kY * kGroup;
+  static constexpr uint32_t kStored = kIsWhole ? kY : kY - 1;  // words on y
+  static constexpr uint32_t kSideY = kStored * kGroup;
   static constexpr uint32_t kRows = kThreads / kTileLanes;  // at once
   static constexpr uint32_t kWordsAtOnce = 16;  // that a thread loads
   // One word more in a row, so that the words of a column are in different
@@ -58,7 +62,8 @@ struct Turn {
     uint32_t words[kGroup][kX][kY + 1];
   };
   struct Place {
-    uint32_t width, height;  // elements
+    uint32_t width, height;  // the elements that are loaded
+    bool is_first, is_last;  // on y
     const char* in;
     char* out;
 
@@ -67,7 +72,11 @@ struct Turn {
       uint32_t matrix = args.tiles_x.Divide(&rest);
       const uint32_t x = rest * kSideX, y = tile * kSideY;
       width = args.extent_x - x < kSideX ? args.extent_x - x : kSideX;
-      height = args.extent_y - y < kSideY ? args.extent_y - y : kSideY;
+      constexpr uint32_t kLoaded = kY * kGroup;
+      height = args.extent_y - y < kLoaded ? args.extent_y - y : kLoaded;
+      is_first = y == 0;
+      // Rows of the output end in this tile, or in the word behind it.
+      is_last = height < kLoaded;
       in = static_cast<const char*>(args.in) + x * sizeof(T) + y * args.in_y;
       out = static_cast<char*>(args.out) + x * args.out_x + y * sizeof(T);
       for (uint32_t k = 0; k < args.batch_axes; ++k) {
@@ -78,7 +87,7 @@ struct Turn {
       }
     }
     DEVRT_HOST_DEVICE bool IsWhole() const {
-      return width == kSideX && height == kSideY;
+      return width == kSideX && height == kY * kGroup;
     }
   };
 
@@ -175,7 +184,8 @@ struct Turn {
     }
   }
 
-  // Stores a row of the tile: `to` is where it begins in the output.
+  // Stores the whole words of a row of the tile: `to` is where the tile's row
+  // begins in the output, `bytes` how many are loaded.
   DEVRT_HOST_DEVICE static void StoreRow(char* to, const uint32_t* words,
                                          uint32_t lane, uint32_t bytes) {
     const auto skip =
@@ -183,14 +193,14 @@ struct Turn {
                  : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 4);
     auto* const aligned = reinterpret_cast<uint32_t*>(
         reinterpret_cast<uintptr_t>(to) & ~uintptr_t{3});
+    // The first word begins in the tile before, which stores it.
+    const uint32_t first = skip != 0 ? 1 : 0;
     DEVRT_UNROLLED
-    for (uint32_t k = lane; k < kY; k += kTileLanes) {
+    for (uint32_t i = lane; i < kStored; i += kTileLanes) {
+      const uint32_t k = i + first;
       if (k * 4 + 4 > bytes + skip) continue;
-      if (kIsWhole || skip == 0) {
-        aligned[k] = words[k];
-      } else if (k != 0) {
-        aligned[k] = WordAcross(words[k - 1], words[k], 4 - skip);
-      }
+      aligned[k] =
+          skip == 0 ? words[k] : WordAcross(words[k - 1], words[k], 4 - skip);
     }
   }
 
@@ -208,24 +218,26 @@ struct Turn {
     }
   }
 
-  // Stores the elements of rows outside of whole words.
-  DEVRT_HOST_DEVICE static void StoreRest(const TileArgs& args,
+  // Stores the elements of the output's rows before their first whole word and
+  // behind the last.
+  DEVRT_HOST_DEVICE static void StoreEnds(const TileArgs& args,
                                           const Place& place, uint32_t thread,
                                           const Shared& shared) {
-    // Of a row: those before and behind words, which are fewer than a word
-    // each, and a word together where the tile is whole.
-    const uint32_t most = place.height == kSideY ? kGroup : 2 * kGroup;
-    for (uint32_t i = thread; i < place.width * most; i += kThreads) {
-      const uint32_t x = i / most;
+    if (!place.is_first && !place.is_last) return;
+    constexpr uint32_t kMost = 2 * kGroup;  // at both ends of a row
+    for (uint32_t i = thread; i < place.width * kMost; i += kThreads) {
+      const uint32_t x = i / kMost, k = i % kGroup;
+      const bool is_end = i % kMost >= kGroup;
       char* const to = place.out + x * args.out_x;
       const auto skipped = static_cast<uint32_t>(
           reinterpret_cast<uintptr_t>(to) % 4 / sizeof(T));
-      const uint32_t before = skipped != 0 ? kGroup - skipped : 0;
-      const uint32_t end = (place.height + skipped) / kGroup * kGroup;
-      uint32_t y = i % most;
-      if (y >= before) {  // then those behind
-        const uint32_t behind = end > skipped ? end - skipped : 0;
-        y = y - before + (behind < before ? before : behind);
+      uint32_t y = k;
+      if (is_end) {
+        const uint32_t end = (place.height + skipped) / kGroup * kGroup;
+        if (!place.is_last) continue;
+        y += end > skipped ? end - skipped : 0;
+      } else if (!place.is_first || skipped == 0 || y >= kGroup - skipped) {
+        continue;
       }
       if (y >= place.height) continue;
       const uint32_t word = shared.words[x % kGroup][x / kGroup][y / kGroup];
@@ -247,7 +259,7 @@ struct Turn {
     });
     block.ForEachThread([&](uint32_t thread) {
       StoreWords(args, place, thread, *shared);
-      if (!kIsWhole) StoreRest(args, place, thread, *shared);
+      if (!kIsWhole) StoreEnds(args, place, thread, *shared);
     });
   }
 };

@@ -53,6 +53,10 @@ class DEVRT_EXPORT Bootstrap {
   // Returns what each rank gave, by rank.  Collective.
   virtual absl::StatusOr<std::vector<std::string>> AllGather(
       std::string mine, absl::Time deadline) = 0;
+  // Gives all ranks the bytes of the root.  Collective; the bytes of the others
+  // do not count.  By AllGather, unless a class has a cheaper way:
+  virtual absl::Status Broadcast(std::string* bytes, int root,
+                                 absl::Time deadline);
   // [any thread, also beside AllGather] A store, for Options::exchange_records:
   // what a rank puts under a name, once, each rank can get.  Get waits for it;
   // nullopt: it has not come by the deadline.  UNIMPLEMENTED where nothing

@@ -152,6 +152,17 @@ class CallbackBootstrap final : public Bootstrap {
 
 }  // namespace
 
+absl::Status Bootstrap::Broadcast(std::string* bytes, int root,
+                                  absl::Time deadline) {
+  DEVRT_RETURN_IF_ERROR(internal::CheckRank("Broadcast", root, size()));
+  DEVRT_ASSIGN_OR_RETURN(
+      std::vector<std::string> parts,
+      AllGather(rank() == root ? std::move(*bytes) : std::string(), deadline));
+  DEVRT_RETURN_IF_ERROR(internal::CheckParts(parts.size(), size()));
+  *bytes = std::move(parts[root]);
+  return absl::OkStatus();
+}
+
 absl::Status Bootstrap::Put(std::string_view, std::string) { return NoStore(); }
 absl::StatusOr<std::optional<std::string>> Bootstrap::Get(std::string_view, int,
                                                           absl::Time) {

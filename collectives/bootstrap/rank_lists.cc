@@ -47,4 +47,11 @@ absl::Status CheckRank(const char* call, int rank, int size) {
       size < 1 ? ": there must be one rank at least" : ": ranks count from 0"));
 }
 
+absl::Status CheckParts(size_t parts, int size) {
+  if (parts == static_cast<size_t>(size)) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the bootstrap returned ", parts, " parts for ", size,
+                   " ranks: it must return one of each rank"));
+}
+
 }  // namespace devrt::collectives::internal

@@ -5,6 +5,7 @@
 #ifndef DEVRT_COLLECTIVES_BOOTSTRAP_RANK_LISTS_H_
 #define DEVRT_COLLECTIVES_BOOTSTRAP_RANK_LISTS_H_
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ absl::Status MissingRanksError(int size, const std::vector<int>& missing,
 
 // INVALID_ARGUMENT unless 0 <= rank < size.  `call` is for the text.
 absl::Status CheckRank(const char* call, int rank, int size);
+
+// DATA_LOSS unless an exchange of `size` ranks returned a part of each.
+absl::Status CheckParts(size_t parts, int size);
 
 }  // namespace devrt::collectives::internal
 

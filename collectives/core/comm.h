@@ -54,7 +54,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::string Label() const;
 
   const Device device;
-  const Provider provider;
+  Provider provider;  // constant once the place has begun
   DeviceOrder* const order;
   devrt_comm handle = nullptr;
   int rank = 0;

@@ -129,7 +129,8 @@ struct Options {
   bool watch = true;
   // Submissions of several communicators of one device keep one order.
   bool order_across_communicators = true;
-  // Ranks may have engines that differ in major or minor version.
+  // Ranks may have engines that differ in major or minor version, or in what
+  // they can do: no rank has a feature that another one lacks.
   bool allow_mixed_versions = false;
   // For the search of a mismatch: before each submission the ranks compare
   // their collectives, by an exchange of the hosts over the bootstrap of

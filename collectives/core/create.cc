@@ -75,7 +75,7 @@ absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
       comm->Take(provider.table->info(provider.self, &info), "info"));
   const auto text = [](const char* t) { return t == nullptr ? "" : t; };
   comm->info = {text(info.provider), text(info.text), text(info.path),
-                FeaturesOf(provider.table->flags)};
+                FeaturesOf(provider.flags())};
   return comm;
 }
 
@@ -94,7 +94,7 @@ absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   RankRecord record;
   record.provider = comm.info.name;
   record.version = comm.info.version;
-  record.flags = comm.provider.table->flags;
+  record.flags = comm.provider.flags();
   record.host = HostText(comm.device);
   record.device = comm.device.name();
   DEVRT_ASSIGN_OR_RETURN(const DeviceProperties properties,
@@ -136,6 +136,8 @@ absl::Status Begin(Comm* comm, int rank,
   comm->id = root.id;
   comm->key = root.key;
   comm->label = absl::StrCat(root.id);
+  comm->provider.missing = MissingFlags(records);
+  comm->info.features = FeaturesOf(comm->provider.flags());
   const std::string name = comm->Label();
   const devrt_comm_options_v0 options =
       EngineOptions(comm->options, name.c_str());

@@ -72,6 +72,25 @@ std::string Differences(const std::vector<RankRecord>& records, F text) {
   });
 }
 
+// Engines of one version differ in what was left out of a build.
+absl::Status CheckFlags(const std::vector<RankRecord>& records) {
+  const uint32_t missing = MissingFlags(records);
+  const std::string features =
+      Differences(records, [missing](const RankRecord& record) {
+        const auto found =
+            FeaturesOf(static_cast<uint32_t>(record.flags) & missing);
+        return found.empty() ? "none" : absl::StrJoin(found, " ");
+      });
+  if (features.empty() || records[0].allow_mixed_versions != 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "of the features ", absl::StrJoin(FeaturesOf(missing), " "), " of ",
+      records[0].provider, " ", features,
+      ": use one library on all ranks, or allow_mixed_versions, with which no "
+      "rank has them"));
+}
+
 absl::Status CheckDevices(const std::vector<RankRecord>& records) {
   std::map<std::pair<std::string, std::string>, size_t> owners;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -115,11 +134,7 @@ std::string ToBytes(const RankRecord& record) {
 
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
     const std::vector<std::string>& parts, int size) {
-  if (parts.size() != static_cast<size_t>(size)) {
-    return absl::DataLossError(
-        absl::StrCat("the bootstrap returned ", parts.size(), " parts for ",
-                     size, " ranks: it must return one of each rank"));
-  }
+  DEVRT_RETURN_IF_ERROR(CheckParts(parts.size(), size));
   std::vector<RankRecord> records(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string_view bytes = parts[i];
@@ -156,6 +171,18 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
   return records;
 }
 
+uint32_t MissingFlags(const std::vector<RankRecord>& records) {
+  // Who keeps the order of a device concerns no other rank.
+  constexpr uint64_t kOwn = DEVRT_COLLECTIVES_KEEPS_ORDER;
+  uint64_t any = 0;
+  uint64_t all = ~uint64_t{0};
+  for (const RankRecord& record : records) {
+    any |= record.flags;
+    all &= record.flags;
+  }
+  return static_cast<uint32_t>(any & ~all & ~kOwn);
+}
+
 absl::Status CheckRecords(const std::vector<RankRecord>& records) {
   for (size_t i = 0; i < records.size(); ++i) {
     if (records[i].error.empty()) continue;
@@ -174,6 +201,7 @@ absl::Status CheckRecords(const std::vector<RankRecord>& records) {
         engines, ": ranks need one engine and version (Options::provider",
         mixed ? ")" : ", allow_mixed_versions)"));
   }
+  DEVRT_RETURN_IF_ERROR(CheckFlags(records));
   const std::string options =
       Differences(records, [](const RankRecord& record) {
         return absl::StrCat(

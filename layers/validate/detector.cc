@@ -185,6 +185,18 @@ void Detector::TakeBackUnjudged(const Call& call, uint64_t address) {
   memory_.Release(block, NewOperation(call, order_.HostAction(call.thread)));
 }
 
+void Detector::JudgeAgain(const Finding& use) {
+  Forget(use);
+  memory_.EraseReleased(use.block);
+  // A finding does not have the operator of a reduction.
+  if (use.later_mode == Mode::kReduce) return;
+  const uint64_t begin = use.block.begin + use.range.begin;
+  const uint64_t size = use.range.end - use.range.begin;
+  AccessRange(use.later, order_.ClockOf(use.later.epoch.actor),
+              {begin, size, use.later_mode}, {begin, begin + size},
+              use.approximate);
+}
+
 template <typename Use>
 void Detector::ForEachRange(const MemoryAccess& access, Use use) {
   if (access.size == 0 || access.rows == 0) return;

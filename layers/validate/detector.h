@@ -83,6 +83,9 @@ class Detector {
   // The sink drops this finding.  So one of the same kind and places is
   // explained when it comes.
   void Forget(const Finding& finding) { made_.erase(KeyOf(finding)); }
+  // `use` was found as one of a freed block, but the memory is another's by
+  // now.  Forgets the block and judges the use anew.
+  void JudgeAgain(const Finding& use);
   Order& order() { return order_; }
   MemoryMap& memory() { return memory_; }
 

@@ -102,6 +102,8 @@ void Findings::EndFile() {
               {"counts", std::move(counts)},
               {"suppressed", suppressed_},
               {"left_out", left_out},
+              {"undeclared", undeclared_},
+              {"undeclared_at", undeclared_at_},
               {"unmatched", std::move(unmatched)}};
   for (const RunSummary& run : runs_) end["runs"].push_back(RunJson(run));
   Write(OneLine(end));

@@ -17,7 +17,7 @@
 //   {"record":"begin","layer":"validate","pid":7,"program":"train"}
 //   {"record":"backend","name":"mtia","simulated":true,"pid":7}
 //   {"record":"end","pid":7,"counts":{"race-7f3a21c4":2},"suppressed":0,
-//    "left_out":0,"unmatched":[]}
+//    "left_out":0,"undeclared":0,"undeclared_at":"","unmatched":[]}
 // With DEVRT_RACE=witness the last line has "runs", one for each simulator:
 //   {"backend":"mtia","restarts":0,"outcome":"0f3c...","token":"dvs1:..."}
 // A process that is killed writes no end.
@@ -85,6 +85,11 @@ class Findings {
     if (count != 0) left_out_[why] += count;
   }
 
+  // Work at `site` that declares no memory: what it uses is not seen.
+  void CountUndeclared(const std::string& site) {
+    if (++undeclared_ == 1) undeclared_at_ = site;
+  }
+
   // A finding that was made once or more often.
   struct Made {
     std::string kind;
@@ -141,6 +146,8 @@ class Findings {
   uint64_t total_ = 0;
   uint64_t suppressed_ = 0;
   std::map<std::string, uint64_t> left_out_;  // by reason
+  uint64_t undeclared_ = 0;
+  std::string undeclared_at_;  // the first site of them
 };
 
 }  // namespace devrt::race

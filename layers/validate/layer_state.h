@@ -18,6 +18,7 @@
 #include "absl/container/inlined_vector.h"
 #include "devrt/backends/abi/devrt_capture.h"
 #include "devrt/backends/abi/devrt_launch.h"
+#include "devrt/backends/abi/devrt_layer.h"
 #include "devrt/backends/abi/devrt_own_query.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
@@ -54,6 +55,9 @@ inline MemoryAccess Accessed(const void* ptr, uint64_t size, Mode mode) {
 using ShortList = absl::InlinedVector<MemoryAccess, 8>;
 
 ShortList Accesses(const devrt_access_v0* accesses, uint32_t count);
+
+// Asks the backend what it has at an address.
+Validator::HasMemory MemoryQuestion(const devrt_next_v0* next);
 
 // The simulator's name of the operation that the calling thread does now.
 // Unknown unless a witness is wanted.

@@ -94,6 +94,15 @@ void MemoryMap::Erase(uint64_t begin) {
   blocks_.erase(begin);
 }
 
+void MemoryMap::EraseReleased(const BlockInfo& block) {
+  const auto at = blocks_.find(block.begin);
+  if (at == blocks_.end() || at->second.id != block.id || at->second.live()) {
+    return;
+  }
+  ForgetRecent();
+  blocks_.erase(at);
+}
+
 void MemoryMap::Revive(uint64_t begin, uint64_t id) {
   const auto at = blocks_.find(begin);
   if (at == blocks_.end() || at->second.id != id) return;

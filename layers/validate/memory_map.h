@@ -36,6 +36,7 @@ struct BlockInfo {
   MemoryKind kind = MemoryKind::kDevice;
   uint32_t device = 0;
   bool is_part = false;               // handed out by an allocator
+  bool is_carved = false;             // an allocator hands out parts of it
   Operation made;                     // the allocation or hand-out
   std::optional<Operation> released;  // the free or take-back
 
@@ -44,9 +45,8 @@ struct BlockInfo {
 };
 
 struct Block : BlockInfo {
-  Shadow shadow;           // offsets from `begin`
-  bool is_carved = false;  // an allocator hands out parts of it
-  Actor home = kNoActor;   // of a part: the stream that it was handed out to
+  Shadow shadow;          // offsets from `begin`
+  Actor home = kNoActor;  // of a part: the stream that it was handed out to
 };
 
 class MemoryMap {
@@ -67,6 +67,8 @@ class MemoryMap {
   uint64_t Release(Block* block, const Operation& by);
   // Forgets the block of a backend that begins at `begin`, if there is one.
   void Erase(uint64_t begin);
+  // Forgets a block of a backend that was released.
+  void EraseReleased(const BlockInfo& block);
   // Takes the last Release of block `id`, which begins at `begin`, back.
   void Revive(uint64_t begin, uint64_t id);
 

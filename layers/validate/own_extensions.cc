@@ -198,6 +198,16 @@ ShortList Accesses(const devrt_access_v0* accesses, uint32_t count) {
   return translated;
 }
 
+Validator::HasMemory MemoryQuestion(const devrt_next_v0* next) {
+  return [next](const void* ptr) {
+    devrt_pointer_info_v0 info = {};
+    info.struct_size = sizeof info;
+    devrt_status error = next->ops->pointer_info(next->self, ptr, &info);
+    g_layer.host->error_destroy(g_layer.host->host, error);
+    return error == nullptr && info.kind != DEVRT_POINTER_UNREGISTERED;
+  };
+}
+
 OpId NextOp(OpId::Kind kind) {
   const SimulatedRun* const run = g_layer.witnessed;
   return run == nullptr ? OpId() : run->Next(kind);

@@ -62,8 +62,11 @@ std::string BlockText(const BlockInfo& block, const Names& names) {
   text += " of " + names.DeviceName(block.device) + ", " +
           std::to_string(block.end - block.begin) + " bytes, allocated at " +
           Place(block.made, names);
-  if (!block.live()) text += ", freed at " + Place(*block.released, names);
-  return text;
+  if (block.live()) return text;
+  text += block.is_carved ? ", freed by its allocator" : ", freed";
+  const std::string thread = names.ThreadOf(block.released->name);
+  if (!thread.empty()) text += " in " + thread;
+  return text + " at " + Place(*block.released, names);
 }
 
 std::string OperationLine(const char* which, Mode mode,

@@ -5,11 +5,16 @@
 //   DEVRT_RACE=report|throw|witness|off
 //   DEVRT_RACE_HOST_ORDER=observed|exact
 //   DEVRT_RACE_LEAKS=shutdown|on
+//   DEVRT_RACE_FILE, DEVRT_RACE_SUPPRESSIONS  (findings.h)
+//   DEVRT_RACE_FOREIGN=unseen|declared
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/backends/abi/devrt_sim.h"
@@ -103,9 +108,35 @@ void End() {
   Log(summary);
 }
 
+// Returns the first variable that looks like a setting of the layer and is
+// none, or "".
+std::string UnknownSetting() {
+  constexpr std::string_view kPrefix = "DEVRT_RACE";
+  constexpr std::string_view kRest[] = {
+      "", "_FILE", "_FOREIGN", "_LEAKS", "_HOST_ORDER", "_SUPPRESSIONS"};
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string_view name =
+        std::string_view(*at).substr(0, std::string_view(*at).find('='));
+    if (name.substr(0, kPrefix.size()) != kPrefix) continue;
+    const std::string_view rest = name.substr(kPrefix.size());
+    if (std::find(std::begin(kRest), std::end(kRest), rest) ==
+        std::end(kRest)) {
+      return std::string(name);
+    }
+  }
+  return "";
+}
+
 // Reads the settings.
 devrt_status Configure() {
   g_process = getpid();
+  const std::string unknown = UnknownSetting();
+  if (!unknown.empty()) {
+    return WrongSetting(unknown +
+                        " is no setting; expected DEVRT_RACE, or DEVRT_RACE_ "
+                        "with FILE, FOREIGN, HOST_ORDER, LEAKS or "
+                        "SUPPRESSIONS");
+  }
   const char* const race = secure_getenv("DEVRT_RACE");
   const std::string mode = race == nullptr ? "report" : race;
   if (mode == "off") return nullptr;

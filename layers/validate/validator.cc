@@ -13,7 +13,6 @@
 namespace devrt::race {
 namespace {
 
-constexpr uint32_t kDeviceBits = 16;  // devices of a backend
 constexpr uint32_t kReadAndWrite = DEVRT_ACCESS_READ | DEVRT_ACCESS_WRITE;
 
 uint64_t RoundUp(uint64_t value, uint64_t step) {
@@ -26,9 +25,10 @@ using Lock = std::lock_guard<FindingsMutex>;
 
 }  // namespace
 
-DeviceKey Validator::AddBackend(const char* name, bool is_simulated) {
+DeviceKey Validator::AddBackend(const char* name, bool is_simulated,
+                                HasMemory has_memory) {
   const Lock lock(mutex_);
-  backends_.push_back({name, is_simulated});
+  backends_.push_back({name, is_simulated, std::move(has_memory)});
   findings_->AddBackend(name, is_simulated);
   return static_cast<DeviceKey>(backends_.size() - 1) << kDeviceBits;
 }
@@ -47,7 +47,7 @@ void Validator::NoteOp(const OpId& op) {
 }
 
 bool Validator::IsSimulated(DeviceKey device) const {
-  return backends_[device >> kDeviceBits].is_simulated;
+  return BackendOf(device).is_simulated;
 }
 
 Actor Validator::AddStream(DeviceKey device, devrt_stream stream,
@@ -246,7 +246,12 @@ std::string Validator::Enqueue(const Caller& caller, devrt_stream stream,
   if (entry.actor == kNoActor) return "";
   first_.clear();
   NotePinned(accesses);
-  detector_.Enqueue(ToCall(caller), entry.actor, accesses);
+  const Call call = ToCall(caller);
+  detector_.Enqueue(call, entry.actor, accesses);
+  if (ABSL_PREDICT_FALSE(accesses.empty())) {
+    findings_->CountUndeclared(texts_.Text(call.site));
+  }
+  if (ABSL_PREDICT_FALSE(!doubtful_.empty())) JudgeDoubtful();
   ForgetSometimes();
   return first_.empty() ? std::string() : std::exchange(first_, {});
 }
@@ -260,6 +265,7 @@ std::string Validator::UseByHost(const Caller& caller, AccessList accesses) {
   const Lock lock(mutex_);
   first_.clear();
   detector_.UseByHost(ToCall(caller), accesses);
+  if (!doubtful_.empty()) JudgeDoubtful();
   return std::exchange(first_, {});
 }
 
@@ -455,7 +461,7 @@ std::string Validator::End() {
 }
 
 std::string Validator::DeviceName(uint32_t device) const {
-  return backends_[device >> kDeviceBits].name + ":" +
+  return BackendOf(device).name + ":" +
          std::to_string(device & ((1U << kDeviceBits) - 1));
 }
 

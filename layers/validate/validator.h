@@ -123,8 +123,13 @@ class Validator final : private Names {
   void BeginHostFunction(WaitedWork work);
   void EndHostFunction() { HostThreads::EndFunction(); }
 
+  // Returns true if the backend has memory at the address now, whoever has
+  // allocated it.  Called without the lock.
+  using HasMemory = std::function<bool(const void* ptr)>;
   // Returns the key of the backend's device 0; device N has that key + N.
-  DeviceKey AddBackend(const char* name, bool is_simulated);
+  // Of a simulator nobody else has memory, and `has_memory` is not called.
+  DeviceKey AddBackend(const char* name, bool is_simulated,
+                       HasMemory has_memory = {});
 
   // ---- Streams and events --------------------------------------------------
 
@@ -298,6 +303,7 @@ class Validator final : private Names {
   struct BackendEntry {
     std::string name;
     bool is_simulated = false;
+    HasMemory has_memory;
   };
 
   // Inline, so that the members stay in registers.
@@ -360,6 +366,9 @@ class Validator final : private Names {
   mutable FindingsMutex mutex_;
   Texts texts_;
   std::string first_;  // the first finding of the present call
+  // Uses of blocks that went back to a backend.  Another library may have got
+  // their addresses.
+  std::vector<Finding> doubtful_;
   Detector detector_{[this](const Finding& f) { Found(f); }};
   // With exact order of host threads: the numbers of names of calls by name and
   // thread, and the threads of these numbers.  So operations need no member.
@@ -367,11 +376,19 @@ class Validator final : private Names {
   std::unordered_map<uint32_t, uint32_t> threads_of_names_;
   HostThreads threads_{&detector_.order(), [this] { WatchThread(); }};
   void Found(const Finding& finding);
+  void Make(const Finding& finding);
+  // Makes the findings of `doubtful_`, or drops them.  Gives the lock back for
+  // a moment, to ask backends.
+  void JudgeDoubtful();
+  const BackendEntry& BackendOf(DeviceKey device) const {
+    return backends_[device >> kDeviceBits];
+  }
   // No other library knows the streams of a simulator.
   bool IsSimulated(DeviceKey device) const;
   // Returns true if another library may have ordered the operations.
   bool MayBeOrdered(const Finding& finding) const;
 
+  static constexpr uint32_t kDeviceBits = 16;  // devices of a backend
   std::vector<BackendEntry> backends_;
   // The program has adopted a stream that another library may use.
   bool has_adopted_ = false;

@@ -179,6 +179,7 @@ std::string Validator::EnqueueGroup(const std::vector<Caller>& callers,
     if (rest.op.known()) NoteOp(rest.op);
     detector_.Enqueue(rest.call, rest.actor, rest.writes);
   }
+  if (!doubtful_.empty()) JudgeDoubtful();
   ForgetSometimes();
   return std::exchange(first_, {});
 }

@@ -2,6 +2,9 @@
 //
 // The findings of the Validator: those that it makes, and those that it leaves
 // out.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <mutex>
 
 #include "layers/validate/validator.h"
@@ -9,6 +12,18 @@
 namespace devrt::race {
 
 using Lock = std::lock_guard<FindingsMutex>;
+
+namespace {
+
+// Returns true if the process has a page at the address.
+bool IsMapped(uint64_t address) {
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  unsigned char is_resident = 0;
+  return mincore(reinterpret_cast<void*>(address / page * page), 1,
+                 &is_resident) == 0;
+}
+
+}  // namespace
 
 bool Validator::MayBeOrdered(const Finding& finding) const {
   if (!has_adopted_ || finding.kind == FindingKind::kUseAfterFree) return false;
@@ -30,8 +45,59 @@ void Validator::Found(const Finding& finding) {
         "the program has adopted a stream, and the other library may have "
         "ordered them (DEVRT_RACE_FOREIGN)");
   }
+  const BlockInfo& block = finding.block;
+  // A pool of the driver may keep memory that was freed in stream order.
+  const bool is_doubtful =
+      finding.kind == FindingKind::kUseAfterFree && !block.is_part &&
+      !IsSimulated(block.device) &&
+      BackendOf(block.device).has_memory != nullptr &&
+      !detector_.order().IsStream(block.released->epoch.actor);
+  if (is_doubtful) return doubtful_.push_back(finding);
+  Make(finding);
+}
+
+void Validator::Make(const Finding& finding) {
   const std::string text = findings_->Add(finding, *this);
   if (first_.empty()) first_ = text;
+}
+
+void Validator::JudgeDoubtful() {
+  struct Doubt {
+    Finding use;
+    HasMemory is_there;
+  };
+  std::string first = std::exchange(first_, {});
+  while (!doubtful_.empty()) {
+    std::vector<Doubt> doubts;
+    for (Finding& use : std::exchange(doubtful_, {})) {
+      // The host and a simulator use what the process has mapped.
+      HasMemory is_there;
+      if (IsOnHardware(use.later.epoch.actor)) {
+        is_there = BackendOf(use.block.device).has_memory;
+      }
+      doubts.push_back({std::move(use), std::move(is_there)});
+    }
+    std::vector<bool> are_others;
+    mutex_.unlock();
+    for (const Doubt& doubt : doubts) {
+      const uint64_t at = doubt.use.block.begin + doubt.use.range.begin;
+      are_others.push_back(
+          doubt.is_there != nullptr
+              ? doubt.is_there(reinterpret_cast<const void*>(at))
+              : IsMapped(at));
+    }
+    mutex_.lock();
+    first_ = std::move(first);
+    for (size_t i = 0; i < doubts.size(); ++i) {
+      if (are_others[i]) {
+        detector_.JudgeAgain(doubts[i].use);
+      } else {
+        Make(doubts[i].use);
+      }
+    }
+    first = std::exchange(first_, {});
+  }
+  first_ = std::move(first);
 }
 
 uint64_t Validator::VisitFindings(

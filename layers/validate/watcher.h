@@ -40,8 +40,8 @@ class Watcher : private CollectiveWatch {
       if (g_layer.wants_witness) g_layer.witnessed = g_layer.run;
     }
     deadlocks_ = Deadlocks(next);
-    device0_ =
-        g_layer.validator->AddBackend(next->manifest->backend, is_simulated_);
+    device0_ = g_layer.validator->AddBackend(
+        next->manifest->backend, is_simulated_, MemoryQuestion(next));
     pages_ = std::make_unique<PinnedPages>(next);
     captures_.device0 = device0_;
     captures_.table = static_cast<const devrt_capture_v0*>(

@@ -103,6 +103,17 @@ void BlockPool::MakeFree(Block* block) {
 
 // ---- Allocation and free ----------------------------------------------------
 
+// A large block that stays pending holds much memory, so each large request
+// asks.
+bool BlockPool::ShallPoll(const PoolRequest& request, const Block* block) {
+  return block == nullptr || !IsSmall(request.size) || pace_.IsDue();
+}
+
+void BlockPool::NotePoll(bool answered) {
+  SpinLockHolder hold(&lock_);
+  pace_.NotePoll(answered);
+}
+
 PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
                                Segment* fresh, void** pointer) {
   SpinLockHolder hold(&lock_);
@@ -113,15 +124,16 @@ PoolAnswer BlockPool::Allocate(StreamRef stream, const PoolRequest& request,
   if (ABSL_PREDICT_FALSE(!stream_.device()->IsOpen())) {
     return PoolAnswer::kClosed;
   }
-  if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled)) {
-    return PoolAnswer::kPending;
-  }
   // A segment that was made for the request serves it, even where a cached
   // block of that size would be too large for the request (oversize).
   Block* const block = ABSL_PREDICT_FALSE(fresh != nullptr &&
                                           segments_.IsFreeFor(fresh, request))
                            ? fresh->table
                            : segments_.Best(request);
+  if (ABSL_PREDICT_FALSE(pending_ != 0 && !request.polled) &&
+      ShallPoll(request, block)) {
+    return PoolAnswer::kPending;
+  }
   if (ABSL_PREDICT_FALSE(block == nullptr)) {
     if (IsSmall(request.size)) keeper_.NoteShortage();
     return PoolAnswer::kNoBlock;
@@ -158,6 +170,7 @@ PoolAnswer BlockPool::Free(PoolReturn* request, Block** block) {
                        !stream_.IsHolder(found, *request->stream));
   if (ABSL_PREDICT_FALSE(request->has_uses || request->claim)) {
     if (request->plain) return PoolAnswer::kUses;
+    request->defers = segment->small && pace_.Defers();
     BeginClosing(found, *request);
     *block = found;
     return PoolAnswer::kUses;
@@ -316,6 +329,7 @@ void BlockPool::RemoveAll(std::vector<Segment*>* segments) {
   }
   segments_.Clear(segments);
   keeper_ = PoolKeeper();
+  pace_ = PollPace();
   pending_ = 0;
   lent_.store(0, std::memory_order_relaxed);
 }

@@ -64,6 +64,7 @@
 #include "memory/common/spin_lock.h"
 #include "memory/device/block.h"
 #include "memory/device/block_uses.h"
+#include "memory/device/poll_pace.h"
 #include "memory/device/pool_pages.h"
 #include "memory/device/pool_request.h"
 #include "memory/device/pool_segments.h"
@@ -99,6 +100,9 @@ class alignas(64) BlockPool {
   // nullptr: none.
   PoolAnswer Allocate(StreamRef stream, const PoolRequest& request,
                       Segment* fresh, void** pointer) DEVRT_EXCLUDES(lock_);
+  // Called after the poll that the answer kPending asks for.  `answered`: an
+  // answer of the driver settled a block.
+  void NotePoll(bool answered) DEVRT_EXCLUDES(lock_);
   // Sets `*block` for kUses.
   PoolAnswer Free(PoolReturn* request, Block** block) DEVRT_EXCLUDES(lock_);
   // Makes a block free that is kClosing or kPending; its uses are over.
@@ -213,6 +217,10 @@ class alignas(64) BlockPool {
   // Makes a block kClosing that was freed while other streams may use it.
   void BeginClosing(Block* block, const PoolReturn& request)
       DEVRT_REQUIRES(lock_);
+  // Returns true if the request shall ask about pending frees.  `block`: what
+  // fits it; nullptr: nothing does.
+  bool ShallPoll(const PoolRequest& request, const Block* block)
+      DEVRT_REQUIRES(lock_);
   // True if the block was released before what `taker` does next.
   bool IsReleasedFor(const Block* block, const Timeline* taker) const
       DEVRT_REQUIRES(lock_);
@@ -231,6 +239,7 @@ class alignas(64) BlockPool {
   uint64_t frees_ DEVRT_GUARDED_BY(lock_) = 0;
   PoolSegments segments_ DEVRT_GUARDED_BY(lock_);
   PoolKeeper keeper_ DEVRT_GUARDED_BY(lock_);
+  PollPace pace_ DEVRT_GUARDED_BY(lock_);
   Ledger* const ledger_;
   const uint32_t number_;
   LedgerShard shard_ DEVRT_GUARDED_BY(lock_);

@@ -114,7 +114,11 @@ absl::StatusOr<void*> DeviceAllocator::AllocateSlowly(
       case PoolAnswer::kPending: {
         DEVRT_ASSIGN_OR_RETURN(const bool capturing,
                                IsCapturing(request.stream));
-        if (!capturing) pending_.Poll(kPollsOnAllocation, true);
+        if (!capturing) {
+          bool answered = false;
+          pending_.Poll(kPollsOnAllocation, true, &answered);
+          pools_.Of(request.stream)->NotePoll(answered);
+        }
         wanted.polled = true;
         break;
       }
@@ -190,7 +194,7 @@ absl::Status DeviceAllocator::Free(Segment* segment, void* pointer,
     if (answer == PoolAnswer::kUses) {
       const CallSiteScope told(site);
       if (back.has_uses) {
-        CloseUses(pool, block, stream);
+        CloseUses(pool, block, stream, back.defers);
       } else {
         const MemoryInFlight::Scope moving(family_->in_flight());
         SettleBlock(block);
@@ -220,7 +224,7 @@ bool DeviceAllocator::FreePlainly(Segment* segment, void* pointer,
 }
 
 void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
-                                const StreamRef* freed_on) {
+                                const StreamRef* freed_on, bool defers) {
   const MemoryInFlight::Scope moving(family_->in_flight());
   std::unique_ptr<BlockUses> uses(std::exchange(block->held.uses, nullptr));
   if (uses == nullptr) uses = std::make_unique<BlockUses>();
@@ -232,7 +236,9 @@ void DeviceAllocator::CloseUses(BlockPool* pool, Block* block,
     // until a later look covers it (docs/reference/semantics.md 2.4).
     for (const BlockUses::Open& open : uses->open) {
       const uint64_t epoch = open.timeline->Now();
-      (void)open.timeline->CheckpointUnlessDestroyed(epoch);
+      if (!defers || open.timeline->NeedsEagerCheckpoints()) {
+        (void)open.timeline->CheckpointUnlessDestroyed(epoch);
+      }
       uses->Add(open.stream, open.timeline, epoch);
     }
     // If the stream was destroyed meanwhile, its pool has the end of its work.

@@ -124,8 +124,9 @@ class DeviceAllocator {
   PoolReturn ReturnOf(Segment* segment, void* pointer, const StreamRef* stream,
                       CallSite site);
   // Closes the open uses of a block that is kClosing, then settles it or makes
-  // it pending.
-  void CloseUses(BlockPool* pool, Block* block, const StreamRef* freed_on);
+  // it pending.  `defers`: a later poll records their checkpoint.
+  void CloseUses(BlockPool* pool, Block* block, const StreamRef* freed_on,
+                 bool defers);
   // Makes a block free after all its uses are over.
   static void SettleBlock(void* block);
 

@@ -121,25 +121,30 @@ Block* SmallFreeBlocks::After(const Block* block) const {
   return next != nullptr ? next : FirstFrom(BinOf(block->size) + 1);
 }
 
-void LargeFreeBlocks::Insert(Block* block) {
-  blocks_.insert(
-      {block->bytes(), reinterpret_cast<uintptr_t>(block->address()), block});
+void LargeFreeBlocks::InsertInSet(Block* block) {
+  blocks_.insert(KeyOf(block));
 }
 
-void LargeFreeBlocks::Remove(Block* block) {
-  blocks_.erase(
-      {block->bytes(), reinterpret_cast<uintptr_t>(block->address()), block});
+void LargeFreeBlocks::RemoveFromSet(Block* block) {
+  blocks_.erase(KeyOf(block));
+}
+
+LargeFreeBlocks::Key LargeFreeBlocks::From(const Key& key) const {
+  Key found = {UINT64_MAX, UINTPTR_MAX, nullptr};
+  if (blocks_.size() > 1) found = *blocks_.lower_bound(key);
+  if (newest_ == nullptr) return found;
+  const Key newest = KeyOf(newest_);
+  return newest < key || found < newest ? found : newest;
 }
 
 Block* LargeFreeBlocks::Best(uint64_t bytes, uint64_t limit) const {
-  const auto found = blocks_.lower_bound({bytes, 0, nullptr});
-  return found->bytes < limit ? found->block : nullptr;
+  const Key found = From({bytes, 0, nullptr});
+  return found.bytes < limit ? found.block : nullptr;
 }
 
 Block* LargeFreeBlocks::After(const Block* block) const {
-  const auto found = blocks_.upper_bound(
-      {block->bytes(), reinterpret_cast<uintptr_t>(block->address()), nullptr});
-  return found->block;
+  const auto address = reinterpret_cast<uintptr_t>(block->address());
+  return From({block->bytes(), address + 1, nullptr}).block;
 }
 
 }  // namespace devrt::internal

@@ -10,7 +10,8 @@
 // by address, whose links are in the blocks.  Insert is O(1), Remove O(log n)
 // on average, Best O(1).  Groups of 64 bins are allocated when they are used.
 //
-// Large pool: an ordered set by (size, address); it has few blocks.
+// Large pool: an ordered set by (size, address); it has few blocks.  The newest
+// one is kept apart, since a block that comes back is often taken next.
 //
 // Not synchronised: guarded by the lock of the pool.
 
@@ -85,8 +86,14 @@ class SmallFreeBlocks {
 
 class LargeFreeBlocks {
  public:
-  void Insert(Block* block);
-  void Remove(Block* block);
+  void Insert(Block* block) {
+    if (newest_ != nullptr) InsertInSet(newest_);
+    newest_ = block;
+  }
+  void Remove(Block* block) {
+    if (newest_ != block) return RemoveFromSet(block);
+    newest_ = nullptr;
+  }
   // The best block of at least `bytes` and less than `limit` (the rules for
   // oversize blocks), which stays in; nullptr if there is none.
   Block* Best(uint64_t bytes, uint64_t limit) const;
@@ -102,6 +109,16 @@ class LargeFreeBlocks {
       return std::tie(a.bytes, a.address) < std::tie(b.bytes, b.address);
     }
   };
+  static Key KeyOf(Block* block) {
+    return {block->bytes(), reinterpret_cast<uintptr_t>(block->address()),
+            block};
+  }
+  void InsertInSet(Block* block);
+  void RemoveFromSet(Block* block);
+  // The least key that is not less than `key`.
+  Key From(const Key& key) const;
+
+  Block* newest_ = nullptr;  // in no set
   // The last one is no block.  It keeps the node of the tree, which would go
   // and come back where a pool has one free block or none.
   absl::btree_set<Key> blocks_ = {{UINT64_MAX, UINTPTR_MAX, nullptr}};

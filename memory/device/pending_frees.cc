@@ -73,12 +73,17 @@ bool PendingFrees::IsOver(PendingFree* item) {
 void PendingFrees::Add(PendingFree item) {
   const StreamUse use = item.uses.back();
   item.uses.pop_back();
+  std::unique_ptr<StreamUses> others;
+  if (!item.uses.empty()) {
+    others = std::make_unique<StreamUses>(std::move(item.uses));
+  }
   MutexLock lock(&mutex_);
   Queue& queue = queues_[use.timeline];
   std::vector<Entry>& heap = queue.heap;
   if (heap.empty()) order_.push_back(use.timeline);
   queue.newest = std::max(queue.newest, use.epoch);
-  heap.push_back({use.epoch, use.stream, std::move(item)});
+  heap.push_back(
+      {use.epoch, use.stream, item.block, item.home, std::move(others)});
   std::push_heap(heap.begin(), heap.end(), kLater);
   AddToCount(1);
 }
@@ -105,7 +110,7 @@ PendingFrees::Taken PendingFrees::TakeComplete(Timeline* timeline) {
   std::vector<Entry>& heap = found->second.heap;
   while (!heap.empty() && timeline->IsComplete(heap.front().epoch)) {
     std::pop_heap(heap.begin(), heap.end(), kLater);
-    taken.push_back(std::move(heap.back().item));
+    taken.push_back(std::move(heap.back()));
     heap.pop_back();
   }
   taken_ += taken.size();
@@ -117,20 +122,34 @@ PendingFrees::Taken PendingFrees::TakeComplete(Timeline* timeline) {
   return taken;
 }
 
-bool PendingFrees::Poll(size_t most, bool once) {
+bool PendingFrees::Query(const Turn& turn, bool once) {
+  Timeline* const timeline = turn.timeline;
+  const uint64_t before = timeline->completed();
+  if (once) {
+    (void)timeline->CheckpointUnlessDestroyed(turn.newest);
+    timeline->PollOnceFor(turn.oldest);
+  }
+  // A block of a later use may fit a request better than what is free.
+  if ((!once || timeline->IsComplete(turn.oldest)) &&
+      !timeline->IsComplete(turn.newest)) {
+    timeline->PollFor(turn.newest);
+  }
+  if (!once) (void)timeline->CheckpointUnlessDestroyed(turn.newest);
+  return timeline->completed() > before;
+}
+
+bool PendingFrees::Poll(size_t most, bool once, bool* answered) {
   bool settled = false;
   if (empty()) return settled;
   for (const Turn& next : NextTurns(most)) {
     Timeline* const timeline = next.timeline;
-    if (once) timeline->PollOnceFor(next.oldest);
-    // A block of a later use may fit a request better than what is free.
-    if (!once || (timeline->IsComplete(next.oldest) &&
-                  !timeline->IsComplete(next.newest))) {
-      timeline->PollFor(next.newest);
-    }
+    const bool more = Query(next, once);
     Taken taken = TakeComplete(timeline);
     if (taken.empty()) continue;
-    for (PendingFree& item : taken) {
+    if (answered != nullptr) *answered |= more;
+    for (Entry& entry : taken) {
+      PendingFree item = {entry.block, entry.home, {}};
+      if (entry.others != nullptr) item.uses = std::move(*entry.others);
       if (IsOver(&item)) {
         settle_(item.block);
         settled = true;
@@ -155,8 +174,9 @@ std::vector<OrderPoint> PendingFrees::Points() {
         for (const auto& [timeline, queue] : queues_) {
           for (const Entry& entry : queue.heap) {
             points.push_back({timeline, entry.epoch});
-            points.insert(points.end(), entry.item.uses.begin(),
-                          entry.item.uses.end());
+            if (entry.others == nullptr) continue;
+            points.insert(points.end(), entry.others->begin(),
+                          entry.others->end());
           }
         }
         return points;
@@ -184,10 +204,12 @@ PendingFrees::Waits PendingFrees::List() {
   MutexLock lock(&mutex_);
   for (const auto& [timeline, queue] : queues_) {
     for (const Entry& entry : queue.heap) {
-      std::vector<uint64_t>& streams = waits[entry.item.block];
+      std::vector<uint64_t>& streams = waits[entry.block];
       streams.push_back(entry.stream);
-      for (const StreamUse& use : entry.item.uses) {
-        streams.push_back(use.stream);
+      if (entry.others != nullptr) {
+        for (const StreamUse& use : *entry.others) {
+          streams.push_back(use.stream);
+        }
       }
       std::sort(streams.begin(), streams.end());
     }
@@ -199,7 +221,7 @@ std::vector<void*> PendingFrees::TakeAll() {
   std::vector<void*> blocks;
   MutexLock lock(&mutex_);
   for (auto& [timeline, queue] : queues_) {
-    for (Entry& entry : queue.heap) blocks.push_back(entry.item.block);
+    for (Entry& entry : queue.heap) blocks.push_back(entry.block);
   }
   queues_.clear();
   order_.clear();

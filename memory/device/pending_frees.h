@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -75,8 +76,11 @@ class PendingFrees {
   // Polls at most `most` of the timelines that have a queue, beginning behind
   // the last one polled, and settles the blocks whose uses are over.  Returns
   // true if a block was settled.  `once`: asks about the oldest use of a
-  // timeline first, and about the others only if that one is over.
-  bool Poll(size_t most, bool once = false) DEVRT_EXCLUDES(mutex_);
+  // timeline first, and about the others only if that one is over.  Records the
+  // checkpoints that frees have left to later calls (PollPace).  `answered`, if
+  // not nullptr: set if an answer of the driver settled a block.
+  bool Poll(size_t most, bool once = false, bool* answered = nullptr)
+      DEVRT_EXCLUDES(mutex_);
 
   // Waits for all blocks that are here now (the step "wait" of
   // docs/reference/semantics.md 2.6), and until blocks that other threads took
@@ -95,16 +99,20 @@ class PendingFrees {
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
  private:
+  // A block, with the use that its queue is about, and the uses that it waits
+  // for afterwards; nullptr: none.
   struct Entry {
     uint64_t epoch;
     uint64_t stream;
-    PendingFree item;
+    void* block;
+    BlockPool* home;
+    std::unique_ptr<StreamUses> others;
   };
   struct Queue {
     std::vector<Entry> heap;  // the least epoch first
     uint64_t newest = 0;      // the greatest epoch so far
   };
-  using Taken = absl::InlinedVector<PendingFree, 2>;
+  using Taken = absl::InlinedVector<Entry, 16>;
 
   // A timeline that Poll asks, and about which epochs.
   struct Turn {
@@ -113,6 +121,8 @@ class PendingFrees {
     uint64_t newest;
   };
   absl::InlinedVector<Turn, 4> NextTurns(size_t most) DEVRT_EXCLUDES(mutex_);
+  // Returns true if more work is known to be complete.
+  static bool Query(const Turn& turn, bool once);
   // Takes out the blocks whose use on `timeline` is complete.
   Taken TakeComplete(Timeline* timeline) DEVRT_EXCLUDES(mutex_);
   // The points of all blocks here.  Waits until no other thread has a block

@@ -52,6 +52,9 @@ struct PoolReturn {
   // call without `plain`.
   bool plain = false;
   bool oversize = false;  // set by the pool: the block was oversize
+  // Set by the pool with the answer kUses: open uses get their checkpoint later
+  // (PollPace).
+  bool defers = false;
   // Set by the pool with the answer kUses: the block has uses, or is freed on
   // another stream.  False with `claim` alone.
   bool has_uses = false;

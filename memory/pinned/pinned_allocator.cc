@@ -364,8 +364,8 @@ absl::Status PinnedAllocator::ReleaseNative(PinnedBlock* block) {
   const uint64_t size = block->size.load(std::memory_order_relaxed);
   // Before the driver's free, which may give the address to another thread.
   PinnedMap::Get().Remove(block);
-  const absl::Status status =
-      source_.Free(block->native_device, size, {base, block->origin});
+  const absl::Status status = source_.Free(block->native_device, size,
+                                           {base, block->origin}, block->site);
   if (!status.ok()) {
     PinnedMap::Get().Add(block);
     return status;

@@ -92,12 +92,13 @@ absl::StatusOr<PinnedSource::Native> PinnedSource::Allocate(
 }
 
 absl::Status PinnedSource::Free(DeviceRecord* device, uint64_t size,
-                                const Native& native) {
+                                const Native& native, CallSite freed) {
   const bool registered = native.origin == PinnedOrigin::kRegistered;
   const int64_t begin = Microseconds();
   absl::Status status;
   if (TakesHandlesBack(device)) {
     const RelaxedCaptures relaxed(device, DeviceStreams::Of(device)->capture);
+    const CallSiteScope noted(freed);
     devrt_status error =
         registered ? device->ops->host_unregister(device->self, native.base)
                    : device->ops->host_dealloc(device->self, native.base, size);

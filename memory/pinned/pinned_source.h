@@ -30,9 +30,10 @@ class PinnedSource {
   absl::StatusOr<Native> Allocate(DeviceRecord* device, uint64_t size,
                                   CallSite site) DEVRT_EXCLUDES(mutex_);
   // On a lost device the driver is not called, and pages that a transfer may
-  // still access stay (docs/reference/semantics.md 2.5).
-  absl::Status Free(DeviceRecord* device, uint64_t size, const Native& native)
-      DEVRT_EXCLUDES(mutex_);
+  // still access stay (docs/reference/semantics.md 2.5).  `freed`: where the
+  // program freed the block, for layers.
+  absl::Status Free(DeviceRecord* device, uint64_t size, const Native& native,
+                    CallSite freed) DEVRT_EXCLUDES(mutex_);
 
   // Only the members about calls of the backend are set.
   PinnedStatistics Times() const DEVRT_EXCLUDES(mutex_);

@@ -76,17 +76,21 @@ def submit(operations: List[Operation]) -> None:
 
 def raise_failure(rank: Any, error: Error) -> None:
     """Raises CollectiveError for `error` if the communicator has failed."""
-    if rank.state not in ("failed", "aborted"):
-        return
-    raised = CollectiveError(str(error))
-    raised.code = error.code
-    raised.rank = rank.rank
+    if rank.state in ("failed", "aborted"):
+        # No variable holds it: the frame, which it refers to, would keep it alive.
+        raise _failure(rank, error) from error
+
+
+def _failure(rank: Any, error: Error) -> CollectiveError:
+    failure = CollectiveError(str(error))
+    failure.code = error.code
+    failure.rank = rank.rank
     # The engine's number if it tells one, else that of the oldest open call.
     text = rank.failure[1]
     named = re.search(r"#(\d+) ", text) or re.search(r"failed at (\d+) ", text)
-    raised.sequence = int(named[1]) if named else 0
-    raised.report = "\n".join(_line(call) for call in rank.records()[-20:])
-    raise raised from error
+    failure.sequence = int(named[1]) if named else 0
+    failure.report = "\n".join(_line(call) for call in rank.records()[-20:])
+    return failure
 
 
 def _line(call: Dict[str, Any]) -> str:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/current_streams.h"
@@ -112,9 +113,11 @@ namespace internal {
 namespace {
 
 // Returns true if only the two streams have a part in a wait of `t` for
-// `other`: nothing may be captured, and the backend orders the two.
+// `other`: nothing may be captured, no detector is told of an event, and the
+// backend orders the two.
 bool IsPlainWait(const StreamTarget& t, const StreamTarget& other) {
   return t.device->backend == other.device->backend &&
+         DeviceStreams::Of(other.device)->race.table == nullptr &&
          !t.timeline()->native().MayCapture() &&
          !other.timeline()->native().MayCapture() &&
          other.timeline()->native().IsValidOnThisThread();
@@ -157,13 +160,15 @@ absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
   StreamTarget o;
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(other, "Wait", site, &o));
+  if (ABSL_PREDICT_TRUE(internal::IsPlainWait(t, o))) {
+    internal::EventPool& events = DeviceStreams::Of(o.device)->events;
+    internal::EventRecord* const event = events.Acquire(0).record();
+    absl::Status status = internal::WaitPlainly(t, o, event);
+    events.Release(event);
+    return status;
+  }
   DEVRT_ASSIGN_OR_RETURN(Event event,
                          Event::Create(other.device(), {}, CallSite{}));
-  if (internal::IsPlainWait(t, o)) {
-    // A detector that was told of the event has taken the site away.
-    internal::SetCallSite(site);
-    return internal::WaitPlainly(t, o, event.ref().record());
-  }
   DEVRT_RETURN_IF_ERROR(event.Record(other, site));
   return Wait(event, site);
 }

@@ -2,6 +2,8 @@
 
 #include "streams/timelines/known_order.h"
 
+#include <algorithm>
+
 #include "streams/timelines/timeline.h"
 
 namespace devrt::internal {
@@ -18,6 +20,13 @@ void KnownOrder::Join(const OrderedPoint& waited) {
   if (closed_) return;
   if (order_ == nullptr) order_ = std::make_unique<Order>();
   Order* const order = order_.get();
+  // One stream often waits for one other again and again.
+  if (order->count == 1 && waited.order.count == 0 &&
+      order->points[0].timeline == waited.point.timeline) {
+    order->points[0].epoch =
+        std::max(order->points[0].epoch, waited.point.epoch);
+    return;
+  }
   const auto add = [this, order](const OrderPoint& p) {
     if (p.timeline != stream_ && !p.timeline->IsComplete(p.epoch)) {
       order->Add(p);

@@ -99,6 +99,26 @@ TEST(ThreadBootstrap, GathersInEveryExchange) {
   EXPECT_EQ(got[0], got[2]);
 }
 
+TEST(ThreadBootstrap, GivesAllTheBytesOfTheRoot) {
+  auto ranks = Must(FromThreads(3));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      for (int root = 0; root < 3; ++root) {
+        std::string bytes = std::to_string(i);
+        EXPECT_OK(ranks[i]->Broadcast(&bytes, root, In(kLong)));
+        EXPECT_EQ(bytes, std::to_string(root));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string bytes = "mine";
+  EXPECT_THAT(ranks[0]->Broadcast(&bytes, 3, In(kLong)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("Broadcast: rank 3 of 3")));
+  EXPECT_EQ(bytes, "mine");
+}
+
 TEST(ThreadBootstrap, NamesWhoDidNotCome) {
   auto ranks = FromThreads(5);
   ASSERT_OK(ranks.status());

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // K-C6: what is refused enqueues nothing, and leaves communicators as they are.
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/core/comm.h"
+#include "collectives/core/rank_record.h"
 #include "tests/collectives/collectives_fixture.h"
 
 namespace devrt::testing {
@@ -159,6 +161,55 @@ TEST_F(Refused, OneRankTwice) {
   }
   EXPECT_THAT(ranks[0].Records(), IsEmpty());
   EXPECT_OK(Communicator::FinishAll(ranks));
+}
+
+// ---- Ranks that differ ------------------------------------------------------
+
+std::vector<collectives::internal::RankRecord> RecordsOf(int size) {
+  std::vector<collectives::internal::RankRecord> records(size);
+  for (int i = 0; i < size; ++i) {
+    records[i].provider = "nccl";
+    records[i].version = "2.28.9";
+    records[i].flags = DEVRT_COLLECTIVES_ABORT | DEVRT_COLLECTIVES_SPLIT;
+    records[i].uuid = std::to_string(i);
+    records[i].unique_id = "id";
+  }
+  return records;
+}
+
+TEST(RanksThatDiffer, NameTheirVersions) {
+  auto records = RecordsOf(8);
+  for (int i = 4; i < 8; ++i) records[i].version = "2.32.3";
+  EXPECT_THAT(collectives::internal::CheckRecords(records),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("ranks 0-3 have nccl 2.28, ranks 4-7 nccl "
+                                 "2.32: ")));
+  for (auto& record : records) record.allow_mixed_versions = 1;
+  EXPECT_OK(collectives::internal::CheckRecords(records));
+}
+
+// A call that one rank's engine lacks would leave the others in theirs.
+TEST(RanksThatDiffer, NameTheFeaturesThatSomeLack) {
+  auto records = RecordsOf(3);
+  records[1].flags |= DEVRT_COLLECTIVES_SHRINK | DEVRT_COLLECTIVES_KEEPS_ORDER;
+  records[2].flags = DEVRT_COLLECTIVES_ABORT;
+  EXPECT_THAT(
+      collectives::internal::CheckRecords(records),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("of the features shrink split of nccl rank 0 has "
+                         "split, rank 1 shrink split, rank 2 none: ")));
+  for (auto& record : records) record.allow_mixed_versions = 1;
+  EXPECT_OK(collectives::internal::CheckRecords(records));
+  EXPECT_EQ(collectives::internal::MissingFlags(records),
+            uint32_t{DEVRT_COLLECTIVES_SHRINK | DEVRT_COLLECTIVES_SPLIT});
+}
+
+// The engine keeps the order of a device where its user asks for it.
+TEST(RanksThatDiffer, MayDifferInWhoKeepsTheOrder) {
+  auto records = RecordsOf(2);
+  records[1].flags |= DEVRT_COLLECTIVES_KEEPS_ORDER;
+  EXPECT_OK(collectives::internal::CheckRecords(records));
+  EXPECT_EQ(collectives::internal::MissingFlags(records), 0u);
 }
 
 }  // namespace

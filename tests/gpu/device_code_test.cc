@@ -130,8 +130,16 @@ std::string Transpose(uint32_t dtype, int64_t rows, int64_t columns,
 TEST(TransposeTest, RowsBeginAndEndAnywhere) {
   std::set<std::string> seen;
   for (const uint32_t dtype : {DEVRT_UINT8, DEVRT_UINT16}) {
-    for (const auto& [rows, columns] :
-         {std::pair{256, 128}, {255, 131}, {9, 300}, {261, 10}}) {
+    for (const auto& [rows, columns] : {std::pair{256, 128},
+                                        {255, 131},
+                                        {9, 300},
+                                        {261, 10},
+                                        {252, 9},
+                                        {253, 9},
+                                        {254, 9},
+                                        {126, 8},
+                                        {127, 8},
+                                        {507, 9}}) {
       for (const auto& [from, to] : {std::pair<Place, Place>{{0, 0}, {0, 0}},
                                      {{1, 0}, {1, 3}},
                                      {{3, 1}, {2, 1}},

@@ -236,6 +236,32 @@ TEST(BytesTest, SumsAndDifferencesOfEveryPair) {
 }
 
 // Bytes of a window move by the words that its rows are made of.
+// The halves of a word do not carry into each other.
+TEST(BytesTest, SumsAndDifferencesOfHalves) {
+  std::vector<uint16_t> a, b;
+  for (const int x : {0, 1, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff, 0x00ff}) {
+    for (int y = 0; y < 0x10000; y += 97) {
+      a.push_back(static_cast<uint16_t>(x));
+      b.push_back(static_cast<uint16_t>(y));
+    }
+  }
+  a.resize(a.size() / 8 * 8);
+  std::vector<uint16_t> out(a.size());
+  const auto count = static_cast<int64_t>(a.size());
+  for (const uint32_t dtype : {DEVRT_INT16, DEVRT_UINT16}) {
+    for (const uint32_t op : {DEVRT_OP_ADD, DEVRT_OP_SUB}) {
+      const FastApply fast = RunChosen(op, TensorOf(out.data(), dtype, {count}),
+                                       {TensorOf(a.data(), dtype, {count}),
+                                        TensorOf(b.data(), dtype, {count})});
+      EXPECT_EQ(fast.path, Path::kBytes);
+      for (size_t i = 0; i < a.size(); ++i) {
+        const int want = op == DEVRT_OP_ADD ? a[i] + b[i] : a[i] - b[i];
+        ASSERT_EQ(out[i], static_cast<uint16_t>(want)) << a[i] << " " << b[i];
+      }
+    }
+  }
+}
+
 TEST(CopyTest, TakesTheWidestWordsThatFit) {
   struct Case {
     int64_t first, columns, gap;

@@ -370,6 +370,11 @@ TEST(Validate, AMistakeInASettingIsAnError) {
                           "exact"));
   });
   InChild([] {
+    EXPECT_THAT(EnableError("DEVRT_RACE_FLIE", "findings"),
+                HasSubstr("DEVRT_RACE_FLIE is no setting; expected DEVRT_RACE, "
+                          "or DEVRT_RACE_ with FILE"));
+  });
+  InChild([] {
     EXPECT_THAT(EnableError("DEVRT_LAYERS", "no_such_layer"),
                 HasSubstr("no_such_layer"));
   });

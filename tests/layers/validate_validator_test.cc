@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -19,6 +21,7 @@
 namespace devrt::race {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -142,6 +145,109 @@ TEST(ValidateReports, OnHardwareTheCommandForTheSimulatorIsNamed) {
   }
   ASSERT_THAT(p.texts, SizeIs(2));
   EXPECT_THAT(p.texts[1], Not(HasSubstr("to repeat it")));
+}
+
+// Memory that went back to a backend, which asks with the lock free who has its
+// addresses now.
+struct FreedMemory : Processes {
+  bool is_there = false;  // another library has memory at the addresses
+  int questions = 0;
+  std::function<void()> meanwhile;  // what another thread does during one
+  DeviceKey pinned =
+      validator.AddBackend("asked", false, [this](const void* ptr) {
+        validator.BlockAt(ptr);  // takes the lock
+        ++questions;
+        if (meanwhile != nullptr) std::exchange(meanwhile, {})();
+        return is_there;
+      });
+
+  void AllocateAndFree(const void* ptr) {
+    validator.Allocate({}, pinned, ptr, kSize, MemoryKind::kPinned);
+    EXPECT_NE(validator.Free({}, ptr), 0U);
+  }
+};
+
+TEST(ValidateFreedMemory, AnotherLibraryHasItsAddresses) {
+  FreedMemory m;
+  m.is_there = true;
+  m.AllocateAndFree(m.block);
+  m.Use(m.a, Mode::kWrite);
+  EXPECT_THAT(m.texts, IsEmpty());
+  EXPECT_EQ(m.questions, 1);
+  m.Use(m.b, Mode::kWrite);  // that use is noted
+  ASSERT_THAT(m.texts, SizeIs(1));
+  EXPECT_THAT(m.texts[0], HasSubstr("[write-after-write]"));
+  EXPECT_EQ(m.questions, 1);
+}
+
+TEST(ValidateFreedMemory, ADeviceUsesWhatTheBackendDoesNotHave) {
+  FreedMemory m;
+  m.AllocateAndFree(m.block);
+  const std::string text = m.validator.Enqueue(
+      {}, m.a, {{reinterpret_cast<uint64_t>(m.block), kSize, Mode::kRead}});
+  EXPECT_THAT(text, HasSubstr("[use-after-free]"));
+  EXPECT_THAT(m.texts, ElementsAre(text));
+}
+
+TEST(ValidateFreedMemory, ACallDuringTheQuestionHasItsOwnFinding) {
+  FreedMemory m;
+  char other[kSize] = {};
+  const auto use = [&m](devrt_stream stream, const char* memory) {
+    return m.validator.Enqueue(
+        {}, stream,
+        {{reinterpret_cast<uint64_t>(memory), kSize, Mode::kWrite}});
+  };
+  m.AllocateAndFree(m.block);
+  EXPECT_EQ(use(m.a, other), "");
+  std::string inner;
+  m.meanwhile = [&] { inner = use(m.b, other); };
+  EXPECT_THAT(use(m.a, m.block), HasSubstr("[use-after-free]"));
+  EXPECT_THAT(inner, HasSubstr("[write-after-write]"));
+}
+
+TEST(ValidateFreedMemory, TheThreadOfTheFreeIsNamed) {
+  FreedMemory m;
+  m.validator.SetExactHostOrder(true);
+  m.AllocateAndFree(m.block);
+  m.Use(m.a, Mode::kRead);
+  ASSERT_THAT(m.texts, SizeIs(1));
+  EXPECT_THAT(m.texts[0],
+              HasSubstr("freed in host thread 1 at an unknown line"));
+}
+
+TEST(ValidateFreedMemory, APartOfAnAllocatorsBlockIsStillTheAllocators) {
+  FreedMemory m;
+  m.is_there = true;
+  m.validator.Allocate({}, m.pinned, m.block, kSize, MemoryKind::kPinned);
+  m.validator.HandOutPinned({}, m.pinned, m.block, kSize);
+  m.validator.TakeBackPinned({}, m.block);
+  m.Use(m.a, Mode::kRead);
+  ASSERT_THAT(m.texts, SizeIs(1));
+  EXPECT_THAT(m.texts[0], HasSubstr("[use-after-free]"));
+  EXPECT_EQ(m.questions, 0);
+}
+
+TEST(ValidateFreedMemory, TheHostAndASimulatorUseWhatTheProcessHasMapped) {
+  FreedMemory m;
+  auto* const page = static_cast<char*>(
+      mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const auto use = [&] {
+    m.validator.UseByHost(
+        {}, {{reinterpret_cast<uint64_t>(page), kSize, Mode::kRead}});
+  };
+  m.AllocateAndFree(page);
+  use();
+  m.AllocateAndFree(page);
+  m.device = m.validator.AddBackend("simulator", true);
+  const devrt_stream simulated = m.NewStream(112);
+  m.validator.Enqueue({}, simulated,
+                      {{reinterpret_cast<uint64_t>(page), kSize, Mode::kRead}});
+  EXPECT_THAT(m.texts, IsEmpty());
+  m.AllocateAndFree(page);
+  ASSERT_EQ(munmap(page, kSize), 0);
+  use();
+  EXPECT_THAT(m.texts, SizeIs(1));
+  EXPECT_EQ(m.questions, 0);
 }
 
 // The stream `number`, which another library has made.

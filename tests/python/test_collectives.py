@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """devrt.collectives, on the two devices of mtia."""
 
+import gc
 import os
 import queue
 import subprocess
 import threading
+import weakref
 
 import pytest
 
@@ -252,6 +254,24 @@ def test_operations_that_differ_fail_both_ranks(ranks):
     assert ranks[1].failure[0] == "INVALID_ARGUMENT"
     with pytest.raises(collectives.CollectiveError):
         ranks[1].all_reduce(values[1])
+
+
+def test_an_error_keeps_no_communicator(two):
+    ranks = collectives.init_all(two)
+    ranks[0].abort("over")
+    seen = [weakref.ref(rank) for rank in ranks]
+    gc.disable()
+    try:
+        for call in (ranks[0].wait, lambda: collectives.finish_all(ranks),
+                     lambda: ranks[0].all_reduce(full(ranks[0], 1))):
+            with pytest.raises(collectives.CollectiveError) as raised:
+                call()
+            del raised, call
+        ranks[1].abort("over")
+        del ranks
+        assert [rank() for rank in seen] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_the_report_finds_the_guilty_line(run_program, tmp_path):

@@ -84,6 +84,15 @@ void OtherDevice() {
   Must(stream.Synchronize());
 }
 
+// What these kernels use is not known.
+void Undeclared() {
+  const Machine m;
+  for (int i = 0; i < 2; ++i) {
+    Must(devrt::Launch(m.writer, {},  // the launch
+                       [](const devrt::LaunchContext&) {}));
+  }
+}
+
 void Both() {
   Race(1);
   OtherStream();
@@ -139,6 +148,7 @@ const std::map<std::string, std::function<void()>> kActions = {
     {"once", Once},
     {"other_device", OtherDevice},
     {"three_times", ThreeTimes},
+    {"undeclared", Undeclared},
 };
 
 }  // namespace

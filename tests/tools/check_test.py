@@ -62,6 +62,13 @@ class Findings(CheckTest):
         result = self.check("once", "mended")
         self.assertEqual(result.stderr, "devrt check: no findings\n")
 
+    def test_kernels_that_declare_no_memory(self):
+        line, = self.lines("launch")
+        self.assertRegex(
+            self.check("undeclared").stderr,
+            r"devrt check: no findings\n  2 operations declared no memory, the first at "
+            rf"\S*check_program.cc:{line}: what such work uses is not seen\n")
+
     def test_a_finding_is_printed_once_with_its_count(self):
         result = self.check("three_times", expect=FINDINGS)
         self.assertIn("devrt check: 1 finding\n", result.stderr)

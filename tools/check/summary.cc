@@ -78,6 +78,14 @@ std::string CheckSummary(const CheckedRun& run, bool texts) {
         "waited for the earlier work\n",
         Counted(run.left_out, "unordered pair"));
   }
+  if (run.undeclared > 0) {
+    const std::string at =
+        run.undeclared_at.empty() ? "an unknown line" : run.undeclared_at;
+    text += absl::StrFormat(
+        "  %s declared no memory, the first at %s: what such work uses is "
+        "not seen\n",
+        Counted(run.undeclared, "operation"), Printable(at));
+  }
   for (const std::string& line : run.unmatched) {
     text += "  suppression that matched nothing: " + Printable(line) + "\n";
   }

@@ -113,6 +113,10 @@ class Reader {
     const std::map<std::string, uint64_t> counts = value.at("counts");
     run_.suppressed += value.at("suppressed").get<uint64_t>();
     run_.left_out += value.at("left_out").get<uint64_t>();
+    run_.undeclared += value.value("undeclared", uint64_t{0});
+    if (run_.undeclared_at.empty()) {
+      run_.undeclared_at = value.value("undeclared_at", "");
+    }
     for (const auto& [id, count] : counts) counts_[id] += count;
     for (const json& line : value.at("unmatched")) ++unmatched_[line];
     for (const json& run : value.value("runs", json::array())) {

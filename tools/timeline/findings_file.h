@@ -94,7 +94,9 @@ struct CheckedRun {
   size_t backends = 0;                   // opened under it, in all processes
   size_t ended = 0;  // those of them that wrote their counts
   uint64_t suppressed = 0;
-  uint64_t left_out = 0;  // another library's work may have ordered the pair
+  uint64_t left_out = 0;    // another library's work may have ordered the pair
+  uint64_t undeclared = 0;  // kernels and host functions without accesses
+  std::string undeclared_at;  // the site of the first; may be empty
   // Lines of the file of suppressions that matched nothing in any process.
   // Empty if a process did not tell.
   std::vector<std::string> unmatched;

@@ -102,6 +102,36 @@ TEST_F(NcclEnds, DoNotWaitWithoutATimeout) {
   EXPECT_EQ(fake_nccl_live(), 2);
 }
 
+// K-C11: the memory of a communicator is given back behind the work of all
+// others of the device, which wait for a rank that does not come.
+TEST_F(NcclEnds, OfOneEndFourOfItsDevice) {
+  Options options;
+  options.timeout = absl::Milliseconds(200);
+  std::vector<std::vector<Communicator>> all;
+  std::vector<Stream> streams;
+  std::vector<Array> arrays;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(Must(Communicator::CreateAll({Gpu(0), Gpu(1)}, options)));
+    streams.push_back(Must(Stream::Create(Gpu(0))));
+    arrays.push_back(Must(Array::Zeros({4}, kInt32, Gpu(0))));
+    ASSERT_OK(arrays[i].Ready());
+  }
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_OK(all[i][0].AllReduce(arrays[i], arrays[i],
+                                  collectives::Reduction::kSum, streams[i]));
+  }
+  EXPECT_FALSE(all[0][0].Wait(streams[0]).ok());
+  for (std::vector<Communicator>& ranks : all) {
+    EXPECT_TRUE(Await(
+        [&] { return ranks[0].state() != collectives::State::kReady; }));
+    for (Communicator& rank : ranks) EXPECT_OK(rank.Abort("over"));
+  }
+  EXPECT_OK(Gpu(0).Health());
+  for (const Stream& stream : streams) EXPECT_OK(stream.Synchronize());
+  all.clear();
+  EXPECT_EQ(fake_nccl_live(), 0);
+}
+
 // A rank may be far ahead of the one that has stopped.
 TEST_F(NcclEnds, TellWhereTheOldestOpenCallIs) {
   const auto bootstraps = Must(collectives::FromThreads(2));

@@ -21,8 +21,10 @@ namespace {
 
 using test::Alone;
 using test::UseEverything;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::Must;
+using ::testing::SizeIs;
 using testing::StatusIs;
 
 constexpr uint64_t kSize = 4096;
@@ -223,6 +225,55 @@ TEST(InterprocessEvents, AreExportedAndWorkOn) {
     EXPECT_THAT(Must(Event::Create(device)).Export(),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("EventOptions::interprocess")));
+  });
+}
+
+// The driver gives another library the addresses of what devrt gave back.
+TEST(Coexistence, MemoryAtTheAddressesOfFreedMemoryIsTheOthers) {
+  Alone([] {
+    setenv("DEVRT_LOG", "off", 1);
+    ASSERT_OK(validate::Enable());
+    const Device device = Must(GetDevice("cuda:0"));
+    const Stream stream = Must(Stream::Create(device));
+    const auto use = [&](void* memory) {
+      EXPECT_OK(
+          Launch(stream, {Write(memory, kSize)}, [](const LaunchContext&) {}));
+    };
+    const validate::Scope scope;
+    void* const pinned = Must(AllocatePinned(device, kSize));
+    EXPECT_OK(FreePinned(pinned));
+    EXPECT_OK(EmptyPinnedCache(device.backend()));
+    use(pinned);
+    ASSERT_THAT(scope.Findings(), SizeIs(1));
+    EXPECT_EQ(scope.Findings()[0].kind, "use-after-free");
+    EXPECT_THAT(
+        scope.Findings()[0].text,
+        ContainsRegex("freed by its allocator at [^ ]*coexistence_test"));
+
+    const DeviceGuard guard(device);
+    const auto allocate = [] {
+      CUdeviceptr managed = 0;
+      EXPECT_EQ(cuMemAllocManaged(&managed, kSize, CU_MEM_ATTACH_GLOBAL),
+                CUDA_SUCCESS);
+      return reinterpret_cast<void*>(managed);
+    };
+    const auto free = [](void* managed) {
+      EXPECT_EQ(cuMemFree(reinterpret_cast<CUdeviceptr>(managed)),
+                CUDA_SUCCESS);
+    };
+    void* theirs = allocate();
+    // The fake driver gives freed addresses out late.
+    for (int i = 0; i < 20'000 && theirs != pinned; ++i) {
+      free(theirs);
+      theirs = allocate();
+    }
+    ASSERT_EQ(theirs, pinned);
+    use(theirs);
+    EXPECT_OK(stream.Synchronize());
+    EXPECT_OK(Must(Array::FromPointer(theirs, {kSize / 4}, kFloat32)).Fill(1));
+    EXPECT_OK(device.Synchronize());
+    EXPECT_THAT(scope.Findings(), SizeIs(1));
+    free(theirs);
   });
 }
 

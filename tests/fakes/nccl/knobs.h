@@ -8,6 +8,9 @@
  * communicator is aborted.  The driver's machine must be threaded
  * (DEVRT_MTIA="mode=threaded"), as a host function waits for another one.
  *
+ * An abort and a destruction return at once, but for those of the last rank:
+ * they free the memory of all ranks, which waits for all work of the devices.
+ *
  * A child has the abort flag of its parent, where the parent's configuration
  * has splitShare.
  *

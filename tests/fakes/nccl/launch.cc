@@ -110,6 +110,16 @@ Work* Keep(Work work) {
 
 }  // namespace
 
+void FreeMemory(Clique* clique, std::unique_lock<std::mutex>* lock) {
+  if (++clique->freed < clique->ranks) return;
+  lock->unlock();
+  for (const int device : clique->devices) {
+    const DeviceScope scope(device);
+    (void)cuCtxSynchronize();
+  }
+  lock->lock();
+}
+
 Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops) {
   const DeviceScope scope(comm->device);
   const int ranks = comm->clique->ranks;

@@ -112,6 +112,7 @@ CommunicatorPtr Join(const std::shared_ptr<Clique>& clique, int rank,
   comm->device = device;
   comm->polls_in_progress = TheWorld().knobs.slow ? 2 : 0;
   clique->members[rank] = comm;
+  clique->devices.insert(device);
   return comm;
 }
 
@@ -251,6 +252,7 @@ Result Free(abi::Comm handle, bool aborts, Lock* lock) {
   comm->clique->wishes.erase(comm->rank);
   comm->freed = true;
   TheWorld().live.erase(handle);
+  FreeMemory(comm->clique.get(), lock);
   return abi::kSuccess;
 }
 

@@ -93,6 +93,8 @@ struct Clique {
   int ranks = 0;
   std::map<int, std::weak_ptr<Communicator>> members;  // all that have come
   int finalized = 0;
+  int freed = 0;  // ranks that have given their handles back
+  std::set<int> devices;
   std::map<int, unsigned long> groups;  // that each rank has submitted
   // The n-th collective, by rank, and how many have taken its result.
   std::map<unsigned long, std::map<int, Op*>> meetings;
@@ -149,6 +151,11 @@ class DeviceScope {
 
 // Submits the operations of one communicator on their streams, in order.
 Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops);
+
+// The last rank of a process frees the memory of all of its ranks, and each
+// device gives memory back behind all of its work.  `lock` is of the world's
+// mutex, and held.
+void FreeMemory(Clique* clique, std::unique_lock<std::mutex>* lock);
 
 // The bytes of an element.
 size_t SizeOf(DataType type);

@@ -3,6 +3,7 @@
 // How often the allocator calls the driver for blocks that several streams use.
 
 #include "devrt/memory/device_memory.h"
+#include "devrt/memory/statistics.h"
 #include "gtest/gtest.h"
 #include "memory/common/rounding.h"
 #include "tests/support/spy_backend.h"
@@ -27,6 +28,13 @@ class MemoryDriverCalls : public ::testing::Test {
     EXPECT_EQ(spy_.bad_handles(), 0);
   }
 
+  // A small block that another stream uses until it is freed.
+  void PairWithMark(StreamRef home, StreamRef other) {
+    void* const x = Must(AllocateMemory(home, 512));
+    EXPECT_OK(RecordStream(x, other));
+    EXPECT_OK(FreeMemory(x));
+  }
+
   SpyBackend& spy_ = SpyBackend::Get();
   Device device_ = spy_.device(0);
 };
@@ -36,16 +44,56 @@ class MemoryDriverCalls : public ::testing::Test {
 TEST_F(MemoryDriverCalls, AMarkTakesOneRecordAndOneQuery) {
   const Stream home = Must(Stream::Create(device_));
   const Stream other = Must(Stream::Create(device_));
-  const auto run = [&] {
-    void* const x = Must(AllocateMemory(home, 512));
-    EXPECT_OK(RecordStream(x, other));
-    EXPECT_OK(FreeMemory(x));
-  };
-  run();
-  run();
+  PairWithMark(home, other);
+  PairWithMark(home, other);
   spy_.Reset();
-  for (int i = 0; i < 10; ++i) run();
+  for (int i = 0; i < 6; ++i) PairWithMark(home, other);
+  ExpectCalls(6, 6, 0);
+  EXPECT_OK(device_.Synchronize());
+}
+
+// Where each query found a use that was over, 16 calls share one.
+TEST_F(MemoryDriverCalls, ManyMarksShareARecordAndAQuery) {
+  const Stream home = Must(Stream::Create(device_));
+  const Stream other = Must(Stream::Create(device_));
+  for (int i = 0; i < 64; ++i) PairWithMark(home, other);
+  spy_.Reset();
+  for (int i = 0; i < 160; ++i) PairWithMark(home, other);
   ExpectCalls(10, 10, 0);
+  EXPECT_OK(device_.Synchronize());
+}
+
+// A large block is asked about by each large request.
+TEST_F(MemoryDriverCalls, ALargeBlockComesBackAtTheNextRequest) {
+  const Stream home = Must(Stream::Create(device_));
+  const Stream other = Must(Stream::Create(device_));
+  for (int i = 0; i < 64; ++i) PairWithMark(home, other);
+  void* const x = Must(AllocateMemory(home, 20 * kMiB));
+  EXPECT_OK(RecordStream(x, other));
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_EQ(Must(AllocateMemory(home, 20 * kMiB)), x);
+  EXPECT_OK(FreeMemory(x));
+  EXPECT_OK(device_.Synchronize());
+}
+
+// The blocks whose uses have no event yet get one from the next question, and
+// come back when that event is complete, though the stream is never idle.
+TEST_F(MemoryDriverCalls, BlocksOfABusyStreamComeBackBehindAnEvent) {
+  const Stream home = Must(Stream::Create(device_));
+  const Stream other = Must(Stream::Create(device_));
+  for (int i = 0; i < 64; ++i) PairWithMark(home, other);
+  const auto pending = [&] {
+    const MemoryStatistics s = GetMemoryStatistics(device_);
+    return s.active.all.current - s.allocation.all.current;
+  };
+  spy_.Reset();
+  spy_.SetBusy(true);
+  for (int i = 0; i < 40; ++i) PairWithMark(home, other);
+  EXPECT_GE(pending(), 24);
+  spy_.SetBusy(false);
+  EXPECT_OK(FreeMemory(Must(AllocateMemory(home, 512))));
+  EXPECT_EQ(pending(), 0);
+  EXPECT_EQ(spy_.Count("stream_query"), 0);
   EXPECT_OK(device_.Synchronize());
 }
 

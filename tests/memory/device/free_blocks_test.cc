@@ -150,13 +150,24 @@ TEST(LargeFreeBlocksTest, KeepsToTheLimit) {
     blocks.push_back(b);
   }
   EXPECT_EQ(free.Best(3 * kMiB, UINT64_MAX), blocks[0]);
+  // The last one, which is kept apart, has its place among the others.
+  EXPECT_EQ(free.Best(1, UINT64_MAX), blocks[1]);
+  EXPECT_EQ(free.After(blocks[1]), blocks[0]);
   EXPECT_EQ(free.After(blocks[0]), blocks[2]);
+  EXPECT_EQ(free.After(blocks[2]), blocks[3]);
   EXPECT_EQ(free.After(blocks[3]), nullptr);
   EXPECT_EQ(free.Best(9 * kMiB, UINT64_MAX), blocks[3]);
   EXPECT_EQ(free.Best(9 * kMiB, 40 * kMiB), nullptr);
   EXPECT_EQ(free.Best(9 * kMiB, 40 * kMiB + 1), blocks[3]);
   free.Remove(blocks[0]);
   EXPECT_EQ(free.Best(3 * kMiB, UINT64_MAX), blocks[2]);
+  free.Remove(blocks[3]);
+  EXPECT_EQ(free.Best(9 * kMiB, UINT64_MAX), nullptr);
+  free.Insert(blocks[0]);
+  EXPECT_EQ(free.Best(3 * kMiB, UINT64_MAX), blocks[0]);
+  free.Insert(blocks[3]);
+  EXPECT_EQ(free.Best(3 * kMiB, UINT64_MAX), blocks[0]);
+  EXPECT_EQ(free.After(blocks[2]), blocks[3]);
 }
 
 }  // namespace
