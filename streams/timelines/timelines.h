@@ -66,9 +66,9 @@ class Timelines {
   std::vector<Timeline*> all_ DEVRT_GUARDED_BY(mutex_);
   std::vector<Timeline*> retired_ DEVRT_GUARDED_BY(mutex_);
   size_t next_retired_ DEVRT_GUARDED_BY(mutex_) = 0;
-  // Retired before the last Release, all alike.  Acquire takes one in place of a
-  // new timeline, without a call of the backend: so a run of the simulator does
-  // not depend on earlier ones.
+  // Retired before the last Release, all alike.  Acquire takes one in place of
+  // a new timeline, without a call of the backend: so a run of the simulator
+  // does not depend on earlier ones.
   std::vector<Timeline*> kept_ DEVRT_GUARDED_BY(mutex_);
 };
 
