@@ -70,7 +70,7 @@ class Shrinker {
       return absl::OkStatus();
     }
     key_ = FailureKey(result_.failing.status);
-    DEVRT_RETURN_IF_ERROR(TryFewerRules());
+    DEVRT_RETURN_IF_ERROR(TryFewerRules(/*searches=*/false));
     for (size_t size = choices_.size(); size > 0; size /= 2) {
       DEVRT_RETURN_IF_ERROR(TryBlocks(size));
     }
@@ -80,27 +80,31 @@ class Shrinker {
       DEVRT_RETURN_IF_ERROR(TryBlocks(1));
       again = choices_.size() < before;
     }
-    DEVRT_RETURN_IF_ERROR(TryFewest());
+    if (choices_.size() > 1) {
+      DEVRT_ASSIGN_OR_RETURN(const bool found, TryUpTo(choices_.size() - 1));
+      static_cast<void>(found);
+    }
     // So may a rule.
-    DEVRT_RETURN_IF_ERROR(TryFewerRules());
+    DEVRT_RETURN_IF_ERROR(TryFewerRules(/*searches=*/true));
     return FindNeighbour();
   }
 
  private:
   // Tries the schedule without rules of the layer `faults`, and without each.
-  absl::Status TryFewerRules() {
+  // `searches`: and the schedules with one other decision.
+  absl::Status TryFewerRules(bool searches) {
     std::vector<FaultRule> rules;
     std::string error;
     if (token_.faults.empty() || token_.faults == kNoFaults ||
         !ParseFaultRules(token_.faults, /*of_calls=*/true, &rules, &error)) {
       return absl::OkStatus();
     }
-    DEVRT_ASSIGN_OR_RETURN(const bool needs_none, TryRules({}));
+    DEVRT_ASSIGN_OR_RETURN(const bool needs_none, TryRules({}, searches));
     for (size_t at = 0; !needs_none && rules.size() > 1 && at < rules.size();) {
       if (result_.shrinking >= most_runs_) return absl::OkStatus();
       std::vector<FaultRule> fewer = rules;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(at));
-      DEVRT_ASSIGN_OR_RETURN(const bool fails, TryRules(fewer));
+      DEVRT_ASSIGN_OR_RETURN(const bool fails, TryRules(fewer, searches));
       if (fails) {
         rules = std::move(fewer);
       } else {
@@ -110,12 +114,20 @@ class Shrinker {
     return absl::OkStatus();
   }
 
-  // Makes the run with these rules, and keeps it if it fails.
-  absl::StatusOr<bool> TryRules(const std::vector<FaultRule>& rules) {
+  // Makes the run with these rules, and keeps it if it fails.  A call that does
+  // not fail may be a decision more, so `searches` tries each single decision.
+  absl::StatusOr<bool> TryRules(const std::vector<FaultRule>& rules,
+                                bool searches) {
     std::string text =
         rules.empty() ? std::string(kNoFaults) : FaultRulesText(rules);
     const std::string before = std::exchange(token_.faults, std::move(text));
-    DEVRT_ASSIGN_OR_RETURN(const bool fails, TryChoices(choices_));
+    DEVRT_ASSIGN_OR_RETURN(bool fails, TryChoices(choices_));
+    if (!fails && searches && !choices_.empty()) {
+      DEVRT_ASSIGN_OR_RETURN(fails, TryChoices({}));
+      if (!fails) {
+        DEVRT_ASSIGN_OR_RETURN(fails, TryUpTo(1));
+      }
+    }
     if (!fails) token_.faults = before;
     return fails;
   }
@@ -130,20 +142,20 @@ class Shrinker {
   }
 
   // Tries the schedules with one decision that is not the default, and then
-  // those with two: what is left of a long schedule need not be its shortest
-  // form, since each decision changes what the later ones mean.
-  absl::Status TryFewest() {
-    if (choices_.size() < 2) return absl::OkStatus();
+  // those with two, but not more than `most`: what is left of a long schedule
+  // need not be its shortest form, since each decision changes what the later
+  // ones mean.  Returns true if one fails.
+  absl::StatusOr<bool> TryUpTo(size_t most) {
     std::vector<std::vector<Choice>> level = {{}};
-    for (size_t size = 1; size < std::min<size_t>(choices_.size(), 3); ++size) {
+    for (size_t size = 1; size <= std::min<size_t>(most, 2); ++size) {
       std::vector<std::vector<Choice>> next;
       for (const std::vector<Choice>& base : level) {
         DEVRT_ASSIGN_OR_RETURN(const bool found, TryOneMore(base, &next));
-        if (found || result_.shrinking >= most_runs_) return absl::OkStatus();
+        if (found || result_.shrinking >= most_runs_) return found;
       }
       level = std::move(next);
     }
-    return absl::OkStatus();
+    return false;
   }
 
   // Tries `base` with each further decision behind it.  Adds to `*tried` those

@@ -30,10 +30,28 @@ Timeline* Timelines::Acquire(bool blocking) {
     }
     Retire(ended);
   }
+  if (Timeline* const kept = TakeKept()) {
+    kept->Revive(rule);
+    return kept;
+  }
   auto* const made = new Timeline(device_, checkpoints_, capture_, rule);
   MutexLock lock(&mutex_);
   all_.push_back(made);
   return made;
+}
+
+Timeline* Timelines::TakeKept() {
+  Timeline* kept = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    if (kept_.empty()) return nullptr;
+    kept = kept_.back();
+    kept_.pop_back();
+  }
+  if (kept->IsSpent()) return kept;
+  MutexLock lock(&mutex_);
+  kept_.insert(kept_.begin(), kept);
+  return nullptr;
 }
 
 void Timelines::Retire(Timeline* timeline) {
@@ -70,6 +88,10 @@ absl::Status Timelines::Synchronize(absl::FunctionRef<absl::Status()> wait) {
 
 void Timelines::Release() {
   for (Timeline* timeline : All()) timeline->Release();
+  MutexLock lock(&mutex_);
+  kept_.insert(kept_.end(), retired_.begin(), retired_.end());
+  retired_.clear();
+  next_retired_ = 0;
 }
 
 }  // namespace devrt::internal

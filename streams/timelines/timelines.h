@@ -55,6 +55,8 @@ class Timelines {
 
  private:
   std::vector<Timeline*> All() DEVRT_EXCLUDES(mutex_);
+  // nullptr if none is spent.
+  Timeline* TakeKept() DEVRT_EXCLUDES(mutex_);
 
   DeviceRecord* const device_;
   CheckpointPool* const checkpoints_;
@@ -64,6 +66,10 @@ class Timelines {
   std::vector<Timeline*> all_ DEVRT_GUARDED_BY(mutex_);
   std::vector<Timeline*> retired_ DEVRT_GUARDED_BY(mutex_);
   size_t next_retired_ DEVRT_GUARDED_BY(mutex_) = 0;
+  // Retired before the last Release, all alike.  Acquire takes one in place of
+  // a new timeline, without a call of the backend: so a run of the simulator
+  // does not depend on earlier ones.
+  std::vector<Timeline*> kept_ DEVRT_GUARDED_BY(mutex_);
 };
 
 }  // namespace devrt::internal

@@ -210,7 +210,8 @@ TEST(Faults, ATokenOfTheEnvironmentBringsItsRules) {
     EXPECT_STATUS(GetDevice("mtia:0"), kFailedPrecondition,
                   "DEVRT_SIM_REPLAY: the token was made with the rules api_");
   });
-  // The first run has the rules of the token, the next one those of the program.
+  // The first run has the rules of the token, the next one those of the
+  // program.
   With((std::string("oom:nth=90+") + kSecondEvent).c_str(), [&] {
     setenv("DEVRT_SIM_REPLAY", token.c_str(), 1);
     EXPECT_EQ(FailingEvent(), 2);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -142,6 +143,7 @@ TEST(Corpus, ExploreFindsItsMistakesWithoutTheDetector) {
   const auto count = static_cast<double>(all.size());
   EXPECT_GE(static_cast<double>(within(2)), 0.75 * count);
   EXPECT_GE(static_cast<double>(within(64)), 0.95 * count);
+  EXPECT_EQ(within(kRuns), static_cast<std::ptrdiff_t>(all.size()));
   EXPECT_GE(static_cast<double>(small), 0.9 * static_cast<double>(within(128)));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One seed gives one run: random programs run twice with each of 10,000 seeds,
-// and programs with several host threads with some seeds.
+// and programs with several host threads with some seeds, or with
+// DEVRT_TEST_SEEDS each.
 //
 // The test prints a digest of all runs.  A build by another compiler or with
 // other options has that digest, too: `.ci/run clang` compares.
@@ -24,8 +25,7 @@ namespace devrt::testing {
 namespace {
 
 constexpr uint64_t kPrograms = 20;
-constexpr uint64_t kSeeds = 500;       // of each program
-constexpr uint64_t kThreadSeeds = 24;  // of each program with host threads
+constexpr uint64_t kSeeds = 500;  // of each program
 constexpr int kSteps = 24;
 constexpr size_t kCells = 6;
 
@@ -149,6 +149,13 @@ class RandomProgram {
   int64_t pageable_ = 7;
 };
 
+// How many seeds each program with host threads has.
+uint64_t ThreadSeeds() {
+  constexpr uint64_t kUsual = 24;
+  const char* const text = std::getenv("DEVRT_TEST_SEEDS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : kUsual;
+}
+
 // A digest of runs.
 class Digest {
  public:
@@ -206,7 +213,8 @@ std::string DigestOfRuns(bool replays) {
        {&LockMistakes(), &OrderMistakes()}) {
     for (const ThreadMistake& program : *programs) {
       if (program.has_locks_of_std) continue;  // caught by a signal
-      digest.Explore(1, kThreadSeeds, [&program] { return program.run(true); });
+      digest.Explore(1, ThreadSeeds(),
+                     [&program] { return program.run(true); });
     }
   }
   return digest.text();

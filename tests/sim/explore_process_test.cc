@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -114,12 +115,38 @@ TEST(ExploreProcess, ABodyThatNeverEndsIsNamed) {
   const ProcessResult result = RunInChild([] {
     sim::Options options = Seeded();
     options.time_limit = std::chrono::milliseconds(20);
-    sim::Explore(options, [] { pause(); });
+    sim::Explore(options, [] {
+      for (;;) pause();
+    });
   });
   EXPECT_THAT(result.output,
               HasSubstr("takes longer than its time limit. The run is the one "
                         "with strategy=alap,seed=1"));
   EXPECT_THAT(result.output, Not(HasSubstr("called abort()")));
+}
+
+// Nobody waits in devrt, so nobody but the time limit sees this.
+TEST(ExploreProcess, TwoOrdersOfLocksOfStdEndByTheTimeLimit) {
+  const ProcessResult result = RunInChild([] {
+    sim::Options options = Seeded();
+    options.time_limit = std::chrono::milliseconds(500);
+    sim::Explore(options, [] {
+      const Scene scene;
+      std::mutex mutexes[2];
+      const auto both = [&](int first) {
+        scene.Nothing(first);
+        const std::lock_guard<std::mutex> outer(mutexes[first]);
+        scene.Nothing(first);
+        const std::lock_guard<std::mutex> inner(mutexes[1 - first]);
+      };
+      std::thread one([&] { both(0); }), other([&] { both(1); });
+      one.join();
+      other.join();
+    });
+  });
+  EXPECT_EQ(result.signal, SIGABRT) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("takes longer than its time limit. The "
+                                       "run is the one with strategy="));
 }
 
 TEST(ExploreProcess, TheEndOfAForkedChildIsNoneOfTheBody) {
@@ -146,7 +173,9 @@ TEST(ExploreProcess, ALimitEndsARunOfAThreadThatBlocksItsSignal) {
     sigset_t now;
     pthread_sigmask(SIG_BLOCK, nullptr, &now);
     EXPECT_EQ(sigismember(&now, SIGALRM), 1);
-    sim::Explore(options, [] { pause(); });
+    sim::Explore(options, [] {
+      for (;;) pause();
+    });
   });
   EXPECT_EQ(result.signal, SIGABRT);
   EXPECT_THAT(result.output, HasSubstr("takes longer than its time limit"));
@@ -209,7 +238,11 @@ TEST(ExploreProcess, ARunOfAWitnessHasANameAndALimit) {
       if (IsRunOfWitness()) end();
     });
   };
-  const ProcessResult hangs = RunInChild([&] { explore([] { pause(); }); });
+  const ProcessResult hangs = RunInChild([&] {
+    explore([] {
+      for (;;) pause();
+    });
+  });
   EXPECT_EQ(hangs.signal, SIGABRT);
   EXPECT_THAT(hangs.output,
               HasSubstr("The run is the one with strategy=asap,outcome=on"));
