@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Work without memory is work: the legacy stream's puts its later work, and that
-// of blocking streams, behind all that came before.
+// Work without memory is work: that of the legacy stream puts its later work,
+// and that of blocking streams, behind all that came before.
 TEST(ValidateProbes, ASpinOfTheLegacyStreamOrdersBlockingStreams) {
   InChild([] {
     const TwoStreams s;
