@@ -31,10 +31,12 @@ def add_tests(check, command, what, tests):
     """
     part = command.part
     failed = [t["name"] for t in tests if t["outcome"] == "failed"]
+    told = [f"{t['name']}: {t['reason']}" if t.get("reason") else t["name"]
+            for t in tests if t["outcome"] == "failed"]
     passed = [t["name"] for t in tests if t["outcome"] == "passed"]
     if failed:
         check.add(part, FAILED, f"{what}: {named(failed)}",
-                  {"failed": len(failed)}, failed)
+                  {"failed": len(failed)}, told)
     elif command.code != 0:
         check.add(part, FAILED, f"{what}: {command.ending}")
     if passed:
@@ -93,13 +95,19 @@ def google_test(check, program, timeout, *arguments, variables=None):
             if test["status"] != "RUN":
                 continue
             outcome = "failed" if "failures" in test else "passed"
-            reason = ""
+            reason = first_words(test)
             if test["result"] == "SKIPPED":
                 outcome = "skipped"
                 reason = skip_reason(test, command.output)
             tests.append({"name": test["name"], "outcome": outcome,
                           "reason": reason})
     add_tests(check, command, program, tests)
+
+
+def first_words(test):
+    """Returns the beginning of what a failed test said, in one line."""
+    said = " ".join(of["failure"] for of in test.get("failures", []))
+    return " ".join(said.split())[:300]
 
 
 def skip_reason(test, output):

@@ -230,7 +230,8 @@ TEST_P(HardwareNccl, AbortEndsASubmission) {
     std::printf("the submission %s; its abort took %.0f ms; \"%s\"\n",
                 waited ? "waited" : "did not wait", took, text.c_str());
     EXPECT_LT(took, 1000);
-    if (waited) {
+    // A rank alone waits for nobody; its first submission may be slow.
+    if (waited && ranks.size() > 1) {
       EXPECT_NE(text, "");
     }
     for (size_t i = 1; i < ranks.size(); ++i) {
