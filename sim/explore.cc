@@ -38,7 +38,6 @@ class Explorer {
   Explorer(Simulator simulator, const Options& options, const Body& body)
       : simulator_(simulator),
         options_(options),
-        body_(body),
         runner_(simulator, &options, &body) {}
 
   absl::Status Open(bool limits) {
@@ -319,7 +318,6 @@ class Explorer {
 
   const Simulator simulator_;
   const Options& options_;
-  const Body& body_;
   Runner runner_;
   Coverage coverage_;
   Result result_;
