@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
 }
 
 uint32_t MissingFlags(const std::vector<RankRecord>& records) {
-  // Who keeps the order of a device concerns no other rank.
+  // The order of a device concerns no other rank.
   constexpr uint64_t kOwn = DEVRT_COLLECTIVES_KEEPS_ORDER;
   uint64_t any = 0;
   uint64_t all = ~uint64_t{0};

@@ -49,8 +49,8 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
 // OK if the ranks fit together.  Every rank finds the same error.
 absl::Status CheckRecords(const std::vector<RankRecord>& records);
 
-// The flags that the engines of some ranks have and those of others lack, but
-// for those that are a rank's own affair.
+// The flags that the engines of some ranks have and others lack, without
+// those that concern no other rank.
 uint32_t MissingFlags(const std::vector<RankRecord>& records);
 
 }  // namespace devrt::collectives::internal
