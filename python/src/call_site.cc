@@ -3,8 +3,10 @@
 
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "arrays/storage/storage.h"
+#include "devrt/runtime/thread_state.h"
 #include "python/src/device.h"
 #include "python/src/errors.h"
 #include "python/src/python.h"
@@ -41,6 +43,13 @@ PyFrameObject* CallerOf(PyFrameObject* frame) {
   return reinterpret_cast<PyFrameObject*>(caller.Release());
 }
 
+// Returns the caller of a frame, and gives the reference to that frame back.
+PyFrameObject* TakeCaller(PyFrameObject* frame) {
+  PyFrameObject* const caller = CallerOf(frame);
+  Py_DECREF(frame);
+  return caller;
+}
+
 // Returns the innermost frame outside the package, or else the innermost one.
 // A new reference.
 PyFrameObject* FrameOfProgram() {
@@ -48,34 +57,16 @@ PyFrameObject* FrameOfProgram() {
   if (innermost == nullptr) return nullptr;
   PyFrameObject* frame = innermost;
   Py_INCREF(frame);
-  while (frame != nullptr && IsOurs(frame)) {
-    PyFrameObject* const caller = CallerOf(frame);
-    Py_DECREF(frame);
-    frame = caller;
-  }
+  while (frame != nullptr && IsOurs(frame)) frame = TakeCaller(frame);
   if (frame != nullptr) return frame;
   Py_INCREF(innermost);
   return innermost;
 }
 
-}  // namespace
-
-uint32_t g_site_readers = 0;
-
-void SetSiteReader(SiteReader reader, bool reads) {
-  const auto bit = static_cast<uint32_t>(reader);
-  g_site_readers = reads ? g_site_readers | bit : g_site_readers & ~bit;
-}
-
-void SiteHere::Find() {
-  const KeepException keep;
-  // A CallSite needs text that lives for ever, so names are kept for ever.
+// The text of a file's or a function's name.  Sites and frames need texts that
+// live for ever, so names are kept for ever.
+const char* TextOf(PyObject* name) {
   static auto* names = new std::unordered_map<PyObject*, const char*>;
-  PyFrameObject* const frame = FrameOfProgram();
-  if (frame == nullptr) return;
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  const int line = PyFrame_GetLineNumber(frame);
-  PyObject* name = code->co_filename;
   auto found = names->find(name);
   if (found == names->end()) {
     const char* text = PyUnicode_AsUTF8(name);
@@ -85,13 +76,84 @@ void SiteHere::Find() {
     }
     found = names->emplace(NewRef(name), text).first;
   }
-  Py_DECREF(code);
-  Py_DECREF(frame);
-  site_ = {found->second, line};
-  // Storages that the call makes and ends are recorded with its line.
-  former_ = internal::Storage::SetEndSite(site_);
+  return found->second;
 }
 
-void SiteHere::Leave() { internal::Storage::SetEndSite(former_); }
+devrt_program_frame_v0 Note(PyFrameObject* frame) {
+  PyCodeObject* const code = PyFrame_GetCode(frame);
+#if PY_VERSION_HEX >= 0x030B0000
+  PyObject* const name = code->co_qualname;
+#else
+  PyObject* const name = code->co_name;
+#endif
+  const devrt_program_frame_v0 noted = {TextOf(code->co_filename), TextOf(name),
+                                        PyFrame_GetLineNumber(frame), 0};
+  Py_DECREF(code);
+  return noted;
+}
+
+}  // namespace
+
+// The call stack of a call, for devrt.program_stack/0.
+struct NotedFrames {
+  devrt_program_frames_v0 list;
+  devrt_program_frame_v0 frames[DEVRT_PROGRAM_FRAMES];
+  const devrt_program_frames_v0* former;  // of a call that this one is part of
+};
+
+namespace {
+
+// Notes the stack from `frame`, a new reference, outwards.
+NotedFrames* NoteFrames(PyFrameObject* frame) {
+  auto* const noted = new NotedFrames;
+  devrt_program_frames_v0& list = noted->list;
+  list = {sizeof list, 0, noted->frames, 0, 0};
+  for (; frame != nullptr; frame = TakeCaller(frame)) {
+    if (IsOurs(frame)) continue;
+    if (list.count == DEVRT_PROGRAM_FRAMES) {
+      ++list.left_out;
+    } else {
+      noted->frames[list.count++] = Note(frame);
+    }
+  }
+  noted->former = std::exchange(internal::t_state.frames, &list);
+  return noted;
+}
+
+}  // namespace
+
+uint32_t g_site_readers = 0;
+
+void SetSiteReader(SiteReader reader, bool reads) {
+  const auto bit = static_cast<uint32_t>(reader);
+  g_site_readers = reads ? g_site_readers | bit : g_site_readers & ~bit;
+  if (reader != SiteReader::kLayers) return;
+  internal::g_program_stacks.interpreter[0] = &g_site_readers;
+  internal::g_program_stacks.interpreter[1] =
+      reinterpret_cast<const void*>(&PyEval_GetFrame);
+}
+
+void SiteHere::Find() {
+  const KeepException keep;
+  PyFrameObject* const frame = FrameOfProgram();
+  if (frame == nullptr) return;
+  PyCodeObject* const code = PyFrame_GetCode(frame);
+  site_ = {TextOf(code->co_filename), PyFrame_GetLineNumber(frame)};
+  Py_DECREF(code);
+  // Storages that the call makes and ends are recorded with its line.
+  former_ = internal::Storage::SetEndSite(site_);
+  if (internal::g_program_stacks.wants != 0) {
+    frames_ = NoteFrames(frame);
+  } else {
+    Py_DECREF(frame);
+  }
+}
+
+void SiteHere::Leave() {
+  internal::Storage::SetEndSite(former_);
+  if (frames_ == nullptr) return;
+  internal::t_state.frames = frames_->former;
+  delete frames_;
+}
 
 }  // namespace devrt::python

@@ -13,6 +13,8 @@
 
 namespace devrt::python {
 
+struct NotedFrames;
+
 // What reads the line of the program that a call came from.  Finding the line
 // takes longer than most calls, so it is found only if there is a reader.
 enum class SiteReader : uint32_t {
@@ -25,7 +27,7 @@ void SetSiteReader(SiteReader reader, bool reads);
 
 // The line of the program that made this call, or {} without a reader.  While
 // the object lives, storages that end on this thread are recorded with that
-// line.
+// line, and layers that want the program's call stack get it.
 class SiteHere {
  public:
   SiteHere() {
@@ -46,7 +48,8 @@ class SiteHere {
   void Leave();
 
   CallSite site_{};
-  CallSite former_{};  // the end line from outside this scope
+  CallSite former_{};              // the end line from outside this scope
+  NotedFrames* frames_ = nullptr;  // nullptr: no layer wants them
 };
 
 }  // namespace devrt::python

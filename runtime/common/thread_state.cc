@@ -4,12 +4,15 @@
 
 #include <string>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "devrt/runtime/log.h"
 
 namespace devrt::internal {
 
 __thread ThreadState t_state __attribute__((tls_model("initial-exec"))) = {};
+
+ABSL_CONST_INIT ProgramStacks g_program_stacks;
 
 absl::Status HostFunctionError(const char* call) {
   const std::string text = absl::StrCat(

@@ -9,10 +9,12 @@
 #ifndef DEVRT_RUNTIME_COMMON_THREAD_STATE_H_
 #define DEVRT_RUNTIME_COMMON_THREAD_STATE_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "devrt/backends/abi/devrt_plugin.h"
+#include "devrt/backends/abi/devrt_program_stack.h"
 #include "devrt/runtime/call_site.h"
 #include "devrt/runtime/export.h"
 
@@ -34,12 +36,24 @@ struct ThreadState {
   bool asks_for_devrt;  // OwnQuery
   // What devrt_host_v0::call_site answers to the plugin.
   devrt_call_site_v0 site;
+  // The calls of the program that led here, if an interpreter runs it and a
+  // layer wants them (devrt_program_stack.h); nullptr: nobody has noted them.
+  const devrt_program_frames_v0* frames;
 };
 
 // __thread and not thread_local: a thread_local variable of another file is
 // read through a wrapper that checks the initialisation.
 extern DEVRT_EXPORT __thread ThreadState t_state
     __attribute__((tls_model("initial-exec")));
+
+// What layers and the interpreter's binding tell each other about call stacks
+// (devrt_program_stack.h).
+struct ProgramStacks {
+  std::atomic<uint32_t> wants{0};  // calls of want() that nobody took back
+  // Addresses in the binding and in the interpreter.
+  std::atomic<const void*> interpreter[2] = {};
+};
+extern DEVRT_EXPORT ProgramStacks g_program_stacks;
 
 // ---- The site of the thread's present call ----------------------------------
 

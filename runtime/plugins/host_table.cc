@@ -6,12 +6,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "devrt/backends/abi/devrt_own_query.h"
+#include "devrt/backends/abi/devrt_program_stack.h"
 #include "devrt/backends/abi/devrt_stream_number.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/thread_state.h"
@@ -130,9 +132,31 @@ uint32_t HostIsOwnQuery(void*) { return t_state.asks_for_devrt ? 1 : 0; }
 constexpr devrt_own_query_v0 kOwnQuery = {sizeof(devrt_own_query_v0), 0,
                                           &HostIsOwnQuery};
 
+void HostWantFrames(void*, uint32_t wanted) {
+  if (wanted != 0) {
+    g_program_stacks.wants.fetch_add(1);
+  } else {
+    g_program_stacks.wants.fetch_sub(1);
+  }
+}
+
+const devrt_program_frames_v0* HostFrames(void*) { return t_state.frames; }
+
+const void* HostInterpreter(void*, uint32_t index) {
+  constexpr uint32_t kCount = std::size(g_program_stacks.interpreter);
+  return index < kCount ? g_program_stacks.interpreter[index].load() : nullptr;
+}
+
+constexpr devrt_program_stack_v0 kProgramStack = {
+    sizeof(devrt_program_stack_v0), 0, &HostWantFrames, &HostFrames,
+    &HostInterpreter};
+
 const void* HostGetExtension(void*, const char* name) {
   if (name == nullptr) return nullptr;
   if (std::strcmp(name, DEVRT_OWN_QUERY_EXTENSION) == 0) return &kOwnQuery;
+  if (std::strcmp(name, DEVRT_PROGRAM_STACK_EXTENSION) == 0) {
+    return &kProgramStack;
+  }
   if (std::strcmp(name, DEVRT_STREAM_NUMBER_EXTENSION) != 0) return nullptr;
   g_stream_numbers_wanted.store(true, std::memory_order_relaxed);
   return &kStreamNumber;

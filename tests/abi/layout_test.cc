@@ -16,6 +16,7 @@
 #include "devrt/backends/abi/devrt_own_query.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "devrt/backends/abi/devrt_program_stack.h"
 #include "devrt/backends/abi/devrt_race.h"
 #include "devrt/backends/abi/devrt_sim.h"
 #include "devrt/backends/abi/devrt_stream_number.h"

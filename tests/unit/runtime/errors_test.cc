@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "devrt/backends/abi/devrt_program_stack.h"
 #include "devrt/runtime/log.h"
 #include "devrt/runtime/raw_memory.h"
 #include "devrt/runtime/status.h"
+#include "devrt/runtime/thread_state.h"
 #include "runtime/plugins/host_table.h"
 #include "runtime/registry/records.h"
 #include "tests/support/status_matchers.h"
@@ -343,6 +345,31 @@ TEST_F(HostTableTest, CallSiteIsPerThread) {
     EXPECT_EQ(host_->call_site(host_->host)->file, nullptr);
   }).join();
   EXPECT_EQ(host_->get_extension(host_->host, "devrt.none/0"), nullptr);
+}
+
+TEST_F(HostTableTest, FramesOfAnInterpretersProgram) {
+  const auto* const stack = static_cast<const devrt_program_stack_v0*>(
+      host_->get_extension(host_->host, DEVRT_PROGRAM_STACK_EXTENSION));
+  ASSERT_NE(stack, nullptr);
+  stack->want(host_->host, 1);
+  stack->want(host_->host, 1);
+  stack->want(host_->host, 0);
+  EXPECT_EQ(internal::g_program_stacks.wants, 1);
+  stack->want(host_->host, 0);
+  EXPECT_EQ(internal::g_program_stacks.wants, 0);
+
+  const devrt_program_frames_v0 frames = {sizeof frames, 0, nullptr, 0, 0};
+  internal::t_state.frames = &frames;
+  EXPECT_EQ(stack->frames(host_->host), &frames);
+  std::thread([&] { EXPECT_EQ(stack->frames(host_->host), nullptr); }).join();
+  internal::t_state.frames = nullptr;
+
+  EXPECT_EQ(stack->interpreter(host_->host, 0), nullptr);
+  internal::g_program_stacks.interpreter[0] = this;
+  EXPECT_EQ(stack->interpreter(host_->host, 0), this);
+  EXPECT_EQ(stack->interpreter(host_->host, 1), nullptr);
+  EXPECT_EQ(stack->interpreter(host_->host, 2), nullptr);
+  internal::g_program_stacks.interpreter[0] = nullptr;
 }
 
 }  // namespace
