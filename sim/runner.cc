@@ -20,15 +20,30 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "backends/text/settings.h"
+#include "devrt/backends/abi/devrt_race.h"
 #include "devrt/runtime/status.h"
 #include "devrt/streams/validate.h"
 #include "runtime/common/text.h"
+#include "runtime/registry/registry.h"
+#include "streams/objects/device_streams.h"
 
 namespace devrt::sim {
 namespace {
 
 constexpr char kKeyUrl[] = "devrt/sim/failure-key";
 constexpr char kStepLimit[] = "step_limit=1000000";
+
+// Returns true if reports of a race detector had call stacks before.
+bool SetStacks(const Simulator& simulator, bool wanted) {
+  internal::DeviceRecord* const device =
+      internal::BackendRecord::Of(simulator.backend())->devices[0];
+  const auto& race = internal::DeviceStreams::Of(device)->race;
+  if (race.table == nullptr ||
+      !DEVRT_HAS_FIELD(race.table, devrt_race_v0, set_stacks)) {
+    return false;
+  }
+  return race.table->set_stacks(race.self, wanted ? 1 : 0) != 0;
+}
 
 // ---- a body that ends the process or its thread ----
 
@@ -236,6 +251,7 @@ Runner::Runner(Simulator simulator, const Options* options, const Body* body)
 Runner::~Runner() {
   // Without it the record is that of an exploration around this one.
   if (keeps_decisions_) simulator_.KeepDecisions(false).IgnoreError();
+  if (had_stacks_) SetStacks(simulator_, true);
 }
 
 absl::Status Runner::Open(bool limits) {
@@ -255,6 +271,7 @@ absl::Status Runner::Open(bool limits) {
     config_ =
         config_.empty() ? kStepLimit : absl::StrCat(kStepLimit, ",", config_);
   }
+  had_stacks_ = SetStacks(simulator_, false);
   return KeepDecisions(true);
 }
 

@@ -35,6 +35,11 @@ struct LayerState {
   Findings* findings = nullptr;    // of the validator
   bool tells_leaks = false;        // at the end, without a Shutdown
   bool has_told_leaks = false;
+  CodePlaces* places = nullptr;      // of pinned pages and of stacks
+  CallStacks* all_stacks = nullptr;  // of the validator
+  bool never_takes_stacks = false;   // the user has said so
+  // all_stacks, or nullptr: calls get no stacks.
+  std::atomic<CallStacks*> stacks{nullptr};
   bool throws = false;          // calls with a finding are refused
   bool wants_witness = false;   // from the start
   SimulatedRun* run = nullptr;  // of the simulator; nullptr: none is open
@@ -71,9 +76,15 @@ Validator::HasMemory MemoryQuestion(const devrt_next_v0* next);
 // Unknown unless a witness is wanted.
 OpId NextOp(OpId::Kind kind);
 
-// The calling thread's present call of the program.  `name` is a literal for a
-// call to which the program gave no name, also not in `given`.
-inline Caller CallerOf(const char* name, const char* given = nullptr) {
+// The number of the calling thread's call stack, while stacks are wanted.
+uint32_t TakeStack();
+// Returns true if calls had stacks before.
+bool SetStacks(bool wanted);
+
+// The calling thread's present call of the program, without a stack: for what
+// only orders work.  `name` is a literal for a call to which the program gave
+// no name, also not in `given`.
+inline Caller LineOf(const char* name, const char* given = nullptr) {
   const devrt_call_site_v0* const site =
       g_layer.host->call_site(g_layer.host->host);
   if (site->label != nullptr) given = site->label;
@@ -88,13 +99,26 @@ inline Caller CallerOf(const char* name, const char* given = nullptr) {
   return caller;
 }
 
-// Returns CallerOf(name, given) with the number of the call's stream.
-inline Caller CallerOn(const char* name, devrt_stream stream,
-                       const char* given = nullptr) {
-  Caller caller = CallerOf(name, given);
+// Returns LineOf(name) with the number of the call's stream.
+inline Caller LineOn(const char* name, devrt_stream stream,
+                     const char* given = nullptr) {
+  Caller caller = LineOf(name, given);
   if (g_layer.numbers != nullptr) {
     caller.stream_number = g_layer.numbers->number(g_layer.host->host, stream);
   }
+  return caller;
+}
+
+// The caller of what uses, makes or ends memory: an operation of a finding.
+inline Caller CallerOf(const char* name, const char* given = nullptr) {
+  Caller caller = LineOf(name, given);
+  if (ABSL_PREDICT_FALSE(g_layer.stacks != nullptr)) caller.stack = TakeStack();
+  return caller;
+}
+inline Caller CallerOn(const char* name, devrt_stream stream,
+                       const char* given = nullptr) {
+  Caller caller = LineOn(name, stream, given);
+  if (ABSL_PREDICT_FALSE(g_layer.stacks != nullptr)) caller.stack = TakeStack();
   return caller;
 }
 

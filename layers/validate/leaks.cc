@@ -13,8 +13,8 @@ struct Group {
   uint64_t count = 0;
   uint64_t bytes = 0;
 };
-// The noun, the device and the line.
-using Key = std::tuple<std::string, uint32_t, uint32_t>;
+// The noun, the device and the line.  A line has a number for each call stack.
+using Key = std::tuple<std::string, uint32_t, std::string>;
 
 std::string NounOf(const Block& block) {
   return block.kind == MemoryKind::kPinned ? "pinned block" : "block";
@@ -35,7 +35,7 @@ Notice NoticeOf(const Key& key, const Group& group, const Names& names) {
   Notice::Part made;
   made.name = noun;
   made.actor = "the host";
-  made.site = names.Text(site);
+  made.site = site;
   made.line = "made";
   notice.parts.push_back(std::move(made));
   notice.remedy = (group.bytes != 0 ? "free the " : "destroy the ") + noun +
@@ -56,10 +56,11 @@ std::vector<Notice> Leaks::Find(const std::vector<const Block*>& live,
                                 const Names& names) const {
   std::map<Key, Group> groups;
   for (const auto& [object, made] : objects_) {
-    ++groups[{made.noun, made.device, made.site}].count;
+    ++groups[{made.noun, made.device, names.Text(made.site)}].count;
   }
   for (const Block* const block : live) {
-    Group& group = groups[{NounOf(*block), block->device, block->made.site}];
+    Group& group =
+        groups[{NounOf(*block), block->device, names.Text(block->made.site)}];
     ++group.count;
     group.bytes += block->end - block->begin;
   }

@@ -144,7 +144,7 @@ constexpr devrt_race_v0 kRace = {
                                   {users, users + count});
     },
     [](void* self, uint32_t device, uint32_t kind, const void* object) {
-      const Caller caller = CallerOf("");
+      const Caller caller = LineOf("");
       if (caller.file == nullptr) return;  // devrt made it for itself
       const DeviceKey device0 = static_cast<const Captures*>(self)->device0;
       g_layer.validator->NoteMade(
@@ -181,6 +181,9 @@ constexpr devrt_race_v0 kRace = {
       g_layer.validator->SetExactHostOrder(order == DEVRT_HOST_ORDER_EXACT);
       return nullptr;
     },
+    [](void*, uint32_t wanted) -> uint32_t {
+      return SetStacks(wanted != 0) ? 1 : 0;
+    },
 };
 
 }  // namespace
@@ -211,6 +214,21 @@ Validator::HasMemory MemoryQuestion(const devrt_next_v0* next) {
 OpId NextOp(OpId::Kind kind) {
   const SimulatedRun* const run = g_layer.witnessed;
   return run == nullptr ? OpId() : run->Next(kind);
+}
+
+uint32_t TakeStack() {
+  CallStacks* const stacks = g_layer.stacks;
+  return stacks == nullptr ? 0 : stacks->Take();
+}
+
+bool SetStacks(bool wanted) {
+  CallStacks* const stacks =
+      wanted && !g_layer.never_takes_stacks ? g_layer.all_stacks : nullptr;
+  const bool was_wanted = g_layer.stacks.exchange(stacks) != nullptr;
+  if (was_wanted != (stacks != nullptr)) {
+    g_layer.all_stacks->Want(stacks != nullptr);
+  }
+  return was_wanted;
 }
 
 void EndRun() {

@@ -1,36 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/validate/pinned_pages.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
 #include <string>
+#include <vector>
 
 #include "layers/validate/simulated_run.h"
 
 namespace devrt::race {
 namespace {
-
-// "program+0x1234 (main)": what addr2line takes.
-std::string PlaceOf(const void* instruction) {
-  Dl_info info = {};
-  if (instruction == nullptr || dladdr(instruction, &info) == 0) return "";
-  const char* const slash = std::strrchr(info.dli_fname, '/');
-  char offset[32];
-  std::snprintf(offset, sizeof offset, "+0x%" PRIxPTR,
-                reinterpret_cast<uintptr_t>(instruction) -
-                    reinterpret_cast<uintptr_t>(info.dli_fbase));
-  std::string place = slash == nullptr ? info.dli_fname : slash + 1;
-  place += offset;
-  if (info.dli_sname != nullptr) {
-    place += std::string(" (") + info.dli_sname + ")";
-  }
-  return place;
-}
 
 // The touch opened the page, so the host may have read all of it.
 void ObservePage(const void* touched) {
@@ -71,7 +51,9 @@ void PinnedPages::Judge() {
     Drop(guard_->take_touches(self_, touches, kAtOnce, &taken));
     for (uint32_t i = 0; i < taken; ++i) {
       const bool writes = touches[i].mode == DEVRT_ACCESS_WRITE;
-      const std::string place = PlaceOf(touches[i].instruction);
+      const std::vector<CodePlace> code =
+          g_layer.places->At(touches[i].instruction);
+      const std::string place = code.empty() ? "" : code[0].Text();
       Caller caller;
       caller.name = writes ? "host write" : "host read";
       caller.place = place.c_str();

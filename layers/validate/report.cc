@@ -82,6 +82,23 @@ std::string OperationLine(const char* which, Mode mode,
   return line + "  " + Place(operation, names);
 }
 
+// The lines of the operation's call stack, if it is known.
+std::string StackLines(const CallStack& stack) {
+  std::string lines;
+  for (const CodePlace& frame : stack.frames) {
+    lines += lines.empty() ? "    in " : "    called by ";
+    if (!frame.function.empty() && !frame.file.empty()) {
+      lines += frame.function + ", ";
+    }
+    lines += frame.Text() + "\n";
+  }
+  if (stack.left_out != 0 || stack.is_cut) {
+    lines += std::string("    called by ") + (stack.is_cut ? "at least " : "") +
+             std::to_string(stack.left_out) + " more\n";
+  }
+  return lines;
+}
+
 // Returns true if the two calls are of threads that nothing orders, as far as
 // is known.
 bool IsOfTwoThreads(const Finding& finding, const Names& names) {
@@ -195,11 +212,26 @@ json OperationJson(const Operation& operation, const Names& names) {
   return out;
 }
 
+json StackJson(const CallStack& stack) {
+  json frames = json::array();
+  for (const CodePlace& frame : stack.frames) {
+    json& out = frames.emplace_back(json{{"function", frame.function},
+                                         {"file", frame.file},
+                                         {"line", frame.line}});
+    if (frame.file.empty()) out["module"] = frame.module;
+  }
+  return frames;
+}
+
 json AccessJson(const Operation& operation, Mode mode, const Names& names) {
   json out = OperationJson(operation, names);
   out["access"] = ModeName(mode);
   const std::string thread = names.ThreadOf(operation.name);
   if (!thread.empty()) out["thread"] = thread;
+  const CallStack stack = names.StackOf(operation.site);
+  if (!stack.frames.empty()) out["stack"] = StackJson(stack);
+  if (stack.left_out != 0) out["stack_left_out"] = stack.left_out;
+  if (stack.is_cut) out["stack_is_cut"] = true;
   return out;
 }
 
@@ -340,9 +372,9 @@ std::string FindingText(const Finding& finding, const Names& names) {
   text += "\n  (" + BlockText(finding.block, names) + ")\n";
   text +=
       OperationLine("earlier  ", finding.earlier_mode, finding.earlier, names) +
-      "\n";
+      "\n" + StackLines(names.StackOf(finding.earlier.site));
   text += OperationLine("later    ", finding.later_mode, finding.later, names) +
-          "\n";
+          "\n" + StackLines(names.StackOf(finding.later.site));
   if (LacksOrder(finding.kind)) {
     text += "  nothing orders them: " + later;
     if (finding.explanation.last_ordered.has_value()) {

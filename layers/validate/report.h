@@ -12,6 +12,13 @@
 //     to mend it: record an event on stream 1 after train.cc:52, and let
 //       stream 2 wait for it before train.cc:57
 //
+// With call stacks each operation is followed by the functions that led to it:
+//
+//     earlier  write  "scale"  stream 1 of mtia:0  train.cc:52
+//       in step, train.cc:52
+//       called by epoch, train.cc:80
+//       called by main, train.cc:101
+//
 // On hardware the text ends with the command that looks for the mistake on the
 // simulator, where a run that repeats a wrong value can be found:
 //
@@ -26,6 +33,7 @@
 #include <string>
 #include <string_view>
 
+#include "layers/validate/call_stacks.h"
 #include "layers/validate/detector.h"
 #include "layers/validate/op_id.h"
 #include "layers/validate/texts.h"
@@ -42,6 +50,8 @@ class Names {
   // "host thread 2"; empty: not told.
   virtual std::string ThreadOf(uint32_t name) const = 0;
   virtual const std::string& Text(uint32_t number) const = 0;
+  // The call stack of the calls whose site has this number; no frames: unknown.
+  virtual CallStack StackOf(uint32_t /*site*/) const { return {}; }
   // True if the actor is a stream of a device that is no simulator.
   virtual bool IsOnHardware(Actor /*actor*/) const { return false; }
   // The operation as a simulator names it.
@@ -52,8 +62,8 @@ class Names {
 std::string_view KindName(FindingKind kind);
 
 // "race-7f3a21c4": a hash of the kind and of the two places, in either order,
-// without folders and addresses.  So the id is one for all runs, builds and
-// checkouts.
+// without folders, addresses and call stacks.  So the id is one for all runs,
+// builds and checkouts.
 std::string FindingId(const Finding& finding, const Names& names);
 
 // The id of a finding that `text` tells from all others.

@@ -7,6 +7,7 @@
 //   DEVRT_RACE_LEAKS=shutdown|on
 //   DEVRT_RACE_FILE, DEVRT_RACE_SUPPRESSIONS  (findings.h)
 //   DEVRT_RACE_FOREIGN=unseen|declared
+//   DEVRT_RACE_STACKS=off|on
 #include <unistd.h>
 
 #include <algorithm>
@@ -113,7 +114,8 @@ void End() {
 std::string UnknownSetting() {
   constexpr std::string_view kPrefix = "DEVRT_RACE";
   constexpr std::string_view kRest[] = {
-      "", "_FILE", "_FOREIGN", "_LEAKS", "_HOST_ORDER", "_SUPPRESSIONS"};
+      "",        "_FILE",        "_FOREIGN", "_LEAKS", "_HOST_ORDER",
+      "_STACKS", "_SUPPRESSIONS"};
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
     const std::string_view name =
         std::string_view(*at).substr(0, std::string_view(*at).find('='));
@@ -134,7 +136,7 @@ devrt_status Configure() {
   if (!unknown.empty()) {
     return WrongSetting(unknown +
                         " is no setting; expected DEVRT_RACE, or DEVRT_RACE_ "
-                        "with FILE, FOREIGN, HOST_ORDER, LEAKS or "
+                        "with FILE, FOREIGN, HOST_ORDER, LEAKS, STACKS or "
                         "SUPPRESSIONS");
   }
   const char* const race = secure_getenv("DEVRT_RACE");
@@ -180,8 +182,18 @@ devrt_status Configure() {
     return WrongSetting("DEVRT_RACE_HOST_ORDER=" + order +
                         "; expected observed or exact");
   }
+  const char* const stacks = secure_getenv("DEVRT_RACE_STACKS");
+  const std::string noted = stacks == nullptr ? "" : stacks;
+  if (stacks != nullptr && noted != "off" && noted != "on") {
+    return WrongSetting("DEVRT_RACE_STACKS=" + noted + "; expected off or on");
+  }
   g_layer.validator =
       new Validator(g_layer.findings, declared == "declared", &Log);
+  g_layer.places = new CodePlaces;
+  g_layer.all_stacks = new CallStacks(g_layer.host, g_layer.places);
+  g_layer.validator->KeepStacks(g_layer.all_stacks);
+  SetStacks(noted == "on");
+  g_layer.never_takes_stacks = noted == "off";
   g_layer.validator->SetExactHostOrder(order == "exact");
   std::atexit(&End);
   return nullptr;

@@ -28,6 +28,7 @@
 #include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/backends/abi/devrt_plugin.h"
 #include "devrt/backends/abi/devrt_probe.h"
+#include "layers/validate/call_stacks.h"
 #include "layers/validate/detector.h"
 #include "layers/validate/findings.h"
 #include "layers/validate/findings_mutex.h"
@@ -51,7 +52,8 @@ struct Caller {
   const char* place = nullptr;  // in place of file and line
   // The number that programs see of the stream of the call, plus 1; 0: unknown.
   uint64_t stream_number = 0;
-  OpId op;  // as the simulator names the operation
+  OpId op;             // as the simulator names the operation
+  uint32_t stack = 0;  // of CallStacks; 0: nobody wants it
 };
 
 // One submission of devrt_collectives.h, copied.
@@ -105,6 +107,10 @@ class Validator final : private Names {
     Validator* validator_ = nullptr;
     Mark mark_;
   };
+
+  // Callers' numbers of stacks are those of `stacks`, which outlives this
+  // object.  Before the first call.
+  void KeepStacks(CallStacks* stacks) { stacks_ = stacks; }
 
   // For the findings, which log inside a function of this object.
   void LogLater(const std::string& text) { mutex_.LogLater(text); }
@@ -315,6 +321,9 @@ class Validator final : private Names {
     if (ABSL_PREDICT_FALSE(caller.place != nullptr)) {
       place.site = texts_.Number(caller.place);
     }
+    if (ABSL_PREDICT_FALSE(caller.stack != 0)) {
+      place.site = SiteWithStack(place.site, caller.stack);
+    }
     if (ABSL_PREDICT_FALSE(threads_.is_exact())) {
       place.name = NameInThread(place.name);
     }
@@ -322,6 +331,8 @@ class Validator final : private Names {
   }
   // The next operation has this name.  Forgets names that no finding can need.
   void NoteOp(const OpId& op);
+  // The number of the site for calls with this stack.
+  uint32_t SiteWithStack(uint32_t site, uint32_t stack);
   // The number of the name for calls of the calling thread.
   uint32_t NameInThread(uint32_t name);
   Actor Thread() { return threads_.Current(); }
@@ -361,6 +372,7 @@ class Validator final : private Names {
     return texts_.Text(number);
   }
   OpId OpOf(const Operation& operation) const override;
+  CallStack StackOf(uint32_t site) const override;
 
   Findings* const findings_;
   const bool foreign_is_declared_;
@@ -375,6 +387,11 @@ class Validator final : private Names {
   // thread, and the threads of these numbers.  So operations need no member.
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> names_in_threads_;
   std::unordered_map<uint32_t, uint32_t> threads_of_names_;
+  // Of calls with a stack, the numbers of their sites, by the number of the
+  // line's text and of the stack; and the stacks of these numbers.
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> sites_with_stacks_;
+  std::unordered_map<uint32_t, uint32_t> stacks_of_sites_;
+  CallStacks* stacks_ = nullptr;
   HostThreads threads_{&detector_.order(), [this] { WatchThread(); }};
   void Found(const Finding& finding);
   void Make(const Finding& finding);

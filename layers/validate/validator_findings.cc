@@ -100,6 +100,22 @@ void Validator::JudgeDoubtful() {
   first_ = std::move(first);
 }
 
+uint32_t Validator::SiteWithStack(uint32_t site, uint32_t stack) {
+  uint32_t& number = sites_with_stacks_[{site, stack}];
+  if (number == 0) {
+    number = texts_.Alias(site);
+    stacks_of_sites_[number] = stack;
+  }
+  return number;
+}
+
+CallStack Validator::StackOf(uint32_t site) const {
+  const auto found = stacks_of_sites_.find(site);
+  return found == stacks_of_sites_.end()
+             ? CallStack()
+             : stacks_->TextOf(found->second, texts_.Text(site));
+}
+
 uint64_t Validator::VisitFindings(
     uint64_t after,
     const std::function<void(const std::string& id, const Findings::Made&)>&

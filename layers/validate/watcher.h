@@ -265,7 +265,7 @@ class Watcher : private CollectiveWatch {
                       devrt_stream stream) {
     const bool noted =
         !captures_.Has(stream) &&
-        g_layer.validator->Record(CallerOn("record", stream), stream, event);
+        g_layer.validator->Record(LineOn("record", stream), stream, event);
     devrt_status status = call(event, stream);
     if (status != nullptr && noted) g_layer.validator->UndoRecord(event);
     return status;
@@ -275,7 +275,7 @@ class Watcher : private CollectiveWatch {
   devrt_status Handle(Id<CallId::stream_wait_event>, Call call,
                       devrt_stream stream, devrt_event event) {
     if (!captures_.Has(stream)) {
-      g_layer.validator->Wait(CallerOn("wait", stream), stream, event);
+      g_layer.validator->Wait(LineOn("wait", stream), stream, event);
     }
     return call(stream, event);
   }
@@ -286,7 +286,7 @@ class Watcher : private CollectiveWatch {
   devrt_status Handle(Id<CallId::probe_flag_wait>, Call call,
                       devrt_stream stream, devrt_flag flag,
                       uint64_t timeout_ns) {
-    const Caller caller = CallerOn("wait for a flag", stream);
+    const Caller caller = LineOn("wait for a flag", stream);
     devrt_status status = call(stream, flag, timeout_ns);
     if (status == nullptr && !captures_.Has(stream)) {
       g_layer.validator->WaitForFlag(caller, stream, flag);
@@ -296,7 +296,7 @@ class Watcher : private CollectiveWatch {
   template <typename Call>
   devrt_status Handle(Id<CallId::probe_flag_set>, Call call, devrt_flag flag,
                       uint32_t value) {
-    g_layer.validator->SetFlag(CallerOf("set of a flag"), nullptr, flag,
+    g_layer.validator->SetFlag(LineOf("set of a flag"), nullptr, flag,
                                value != 0);
     return call(flag, value);
   }
@@ -304,8 +304,8 @@ class Watcher : private CollectiveWatch {
   devrt_status Handle(Id<CallId::probe_flag_set_async>, Call call,
                       devrt_stream stream, devrt_flag flag, uint32_t value) {
     if (!captures_.Has(stream)) {
-      g_layer.validator->SetFlag(CallerOn("set of a flag", stream), stream,
-                                 flag, value != 0);
+      g_layer.validator->SetFlag(LineOn("set of a flag", stream), stream, flag,
+                                 value != 0);
     }
     return call(stream, flag, value);
   }

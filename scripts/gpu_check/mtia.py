@@ -159,9 +159,11 @@ def layers(check, options):
         return
     ring.unlink()  # a large file
 
-    watched = measured(check, options, "layers_bench",
-                       {"DEVRT_LAYERS": "validate", "DEVRT_RACE": "report",
-                        "DEVRT_LOG": "off"})
+    validates = {"DEVRT_LAYERS": "validate", "DEVRT_RACE": "report",
+                 "DEVRT_LOG": "off"}
+    watched = measured(check, options, "layers_bench", validates)
+    with_stacks = measured(check, options, "layers_bench",
+                           {**validates, "DEVRT_RACE_STACKS": "on"})
 
     def time(found, name):
         return rows.nanoseconds(found[name], "cpu_time")
@@ -182,7 +184,9 @@ def layers(check, options):
              None),
             *((f"a step on {streams} streams, the layer validate",
                more(f"ChosenLayersStep/{streams}", watched), bar)
-              for streams, bar in [(16, 200), (64, 400)])]])
+              for streams, bar in [(16, 200), (64, 400)]),
+            ("a step on 16 streams, the layer validate with call stacks",
+             more("ChosenLayersStep/16", with_stacks), None)]])
 
 
 PARTS = {

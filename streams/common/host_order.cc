@@ -23,12 +23,19 @@ std::atomic<const Attached*> g_attached{nullptr};
 
 ABSL_CONST_INIT Mutex g_mutex;
 Wanted g_wanted DEVRT_GUARDED_BY(g_mutex) = Wanted::kAsTheDetector;
+bool g_wants_stacks DEVRT_GUARDED_BY(g_mutex) = false;
 
 // Calls one of the detector's functions.
 template <typename Function, typename Arg>
 void Tell(Function function, Arg arg) {
   const Attached* const to = g_attached.load(std::memory_order_acquire);
   if (to != nullptr) (to->race.table->*function)(to->race.self, arg);
+}
+
+void AskForStacks(const Attached& to) {
+  // A detector of before call stacks has a shorter table.
+  if (!DEVRT_HAS_FIELD(to.race.table, devrt_race_v0, set_stacks)) return;
+  to.race.table->set_stacks(to.race.self, 1);
 }
 
 absl::Status Choose(const Attached& to, bool is_exact) {
@@ -59,7 +66,15 @@ void AttachDetector(DeviceRecord* device,
   if (g_wanted != Wanted::kAsTheDetector) {
     Choose(g_first, g_wanted == Wanted::kExact).IgnoreError();
   }
+  if (g_wants_stacks) AskForStacks(g_first);
   g_attached.store(&g_first, std::memory_order_release);
+}
+
+void WantStacks() {
+  MutexLock lock(&g_mutex);
+  g_wants_stacks = true;
+  const Attached* const to = g_attached.load(std::memory_order_relaxed);
+  if (to != nullptr) AskForStacks(*to);
 }
 
 absl::Status SetHostOrder(bool is_exact) {

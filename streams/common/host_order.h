@@ -34,6 +34,9 @@ inline bool HasExactHostOrder() {
 void AttachDetector(DeviceRecord* device,
                     const ExtensionOf<devrt_race_v0>& race);
 
+// Asks the detector that is attached, or will be, for call stacks in reports.
+void WantStacks();
+
 // Chooses the order of the detector that is attached, or will be.
 absl::Status SetHostOrder(bool is_exact);
 // Returns true if the exact order is chosen, which may be before there is a

@@ -11,6 +11,7 @@
 #include "devrt/runtime/status.h"
 #include "runtime/registry/registry.h"
 #include "streams/common/extension.h"
+#include "streams/common/host_order.h"
 #include "streams/objects/device_streams.h"
 #include "streams/objects/stream_target.h"
 
@@ -54,11 +55,12 @@ uint64_t Visit(uint64_t after, void (*visit)(void*, const devrt_finding_v0*),
 absl::Status Enable() {
   DEVRT_ASSIGN_OR_RETURN(std::vector<std::string> layers,
                          internal::LayerNames());
-  if (std::find(layers.begin(), layers.end(), kLayer) != layers.end()) {
-    return absl::OkStatus();
+  if (std::find(layers.begin(), layers.end(), kLayer) == layers.end()) {
+    layers.insert(layers.begin(), kLayer);
+    DEVRT_RETURN_IF_ERROR(SetLayers(layers));
   }
-  layers.insert(layers.begin(), kLayer);
-  return SetLayers(layers);
+  internal::WantStacks();
+  return absl::OkStatus();
 }
 
 bool IsActive() { return CheckedDevice() != nullptr; }

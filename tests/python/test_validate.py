@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """devrt.validate(), declared work, and pytest's option --devrt-race."""
 
+import sys
 import textwrap
 
 import pytest
@@ -90,6 +91,87 @@ try:
 except KeyError as error:
     print(error)
 """) == "'own'\n"
+
+
+HELPER = """
+import devrt
+class Model:
+    def use(self, stream, **ranges):
+        devrt.annotate_work(stream, **ranges)
+"""
+
+# Two functions that use one helper of another module.
+STACKS = f"""
+import json, threading, types
+import devrt
+with devrt.validate():
+    pass
+SETUP
+helper = types.ModuleType("helper")
+exec(compile({HELPER!r}, "helper.py", "exec"), helper.__dict__)
+memory = devrt.empty(1024, device=device)
+device.synchronize()
+def produce():
+    helper.Model().use(a, writes=[memory])
+def consume(depth=0):
+    if depth:
+        return consume(depth - 1)
+    helper.Model().use(b, reads=[memory])
+def find(later):
+    with devrt.validate(check=False) as validation:
+        produce()
+        later()
+    finding, = validation.findings
+    return finding, json.loads(finding.json)
+def functions(operation):
+    return [frame["function"] for frame in operation.get("stack", [])]
+"""
+
+
+def test_findings_have_the_stacks_of_both_operations(run):
+    out = run(STACKS + """
+finding, found = find(consume)
+print(functions(found["earlier"])[:2], functions(found["later"])[:2])
+print(found["later"]["stack"][0]["file"], found["later"]["stack"][0]["line"])
+print(found["later"]["site"])
+print(finding.text)
+""")
+    lines = out.splitlines()
+    use = "Model.use" if sys.version_info >= (3, 11) else "use"
+    assert lines[0] == f"['{use}', 'produce'] ['{use}', 'consume']"
+    assert lines[1:3] == ["helper.py 5", "helper.py:5"]
+    assert f"\n    in {use}, helper.py:5\n    called by consume, " in out
+    assert "\n    called by <module>, " in out
+
+
+def test_a_deep_stack_says_how_much_is_left_out(run):
+    out = run(STACKS + """
+later = find(lambda: consume(200))[1]["later"]
+print(len(later["stack"]), later["stack_left_out"])
+""")
+    # use, consume 201 times, the lambda, find and the module.
+    assert out == "32 173\n"
+
+
+def test_stacks_do_not_change_ids(run):
+    on, off = (run(STACKS + """
+finding, found = find(consume)
+print(finding.id, len(functions(found["later"])))
+""", DEVRT_RACE_STACKS=setting).split() for setting in ("on", "off"))
+    assert on[0] == off[0]
+    assert (int(on[1]) > 0, int(off[1])) == (True, 0)
+
+
+def test_threads_have_stacks_of_their_own(run):
+    out = run(STACKS + """
+def in_a_thread():
+    thread = threading.Thread(target=consume)
+    thread.start()
+    thread.join()
+print(functions(find(in_a_thread)[1]["later"]))
+""")
+    assert "'consume'" in out
+    assert "'find'" not in out and "<module>" not in out
 
 
 def test_the_first_block_comes_before_the_first_backend(run):

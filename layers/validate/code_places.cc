@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/validate/code_places.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#if __has_include(<elfutils/libdwfl.h>)
+#include <dwarf.h>
+#include <elfutils/libdwfl.h>
+#define DEVRT_HAS_LIBDW 1
+#endif
+
+namespace devrt::race {
+namespace {
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// Returns the begin of the last group in parentheses if the text ends with it,
+// else npos.
+size_t BeginOfLastGroup(std::string_view text) {
+  if (text.empty() || text.back() != ')') return std::string_view::npos;
+  int depth = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    if (text[i] == ')') ++depth;
+    if (text[i] == '(' && --depth == 0) return i;
+  }
+  return std::string_view::npos;
+}
+
+// Returns the begin of the name after the return type, which templates have.
+size_t BeginOfName(std::string_view text) {
+  constexpr std::string_view kOperator = "operator";
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    // Blanks in "operator new" and "operator bool" are a part of the name, as
+    // is all that follows.
+    if (depth == 0 && text.substr(i, kOperator.size()) == kOperator) break;
+    if (text[i] == '<' || text[i] == '(' || text[i] == '{') ++depth;
+    if (text[i] == '>' || text[i] == ')' || text[i] == '}') --depth;
+    // "f() const::{lambda()#1}::operator()" is one name.
+    if (text[i] == ' ' && depth == 0 && text.substr(i, 6) != " const") {
+      begin = i + 1;
+    }
+  }
+  return begin;
+}
+
+// "ns::F::g" of the symbol of "int ns::F::g<>(int) const".
+std::string FunctionName(const char* symbol) {
+  // Names of C look like mangled types: "f" would be "float".
+  if (std::strncmp(symbol, "_Z", 2) != 0) return symbol;
+  int status = 0;
+  const std::unique_ptr<char, Free> demangled(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status));
+  if (demangled == nullptr) return symbol;
+  std::string_view name = demangled.get();
+  // "[clone .part.0]", and qualifiers of the object.
+  name = name.substr(0, name.find(" [clone"));
+  for (const std::string_view end : {" &&", " &", " volatile", " const"}) {
+    if (name.size() > end.size() &&
+        name.substr(name.size() - end.size()) == end) {
+      name.remove_suffix(end.size());
+    }
+  }
+  name = name.substr(0, BeginOfLastGroup(name));
+  return std::string(name.substr(BeginOfName(name)));
+}
+
+// The module and the exported function of the instruction.
+CodePlace ModulePlace(const void* instruction) {
+  CodePlace place;
+  Dl_info info = {};
+  if (instruction == nullptr || dladdr(instruction, &info) == 0) return place;
+  const std::string_view path = info.dli_fname;
+  std::array<char, 32> offset;
+  std::snprintf(offset.data(), offset.size(), "+0x%" PRIxPTR,
+                reinterpret_cast<uintptr_t>(instruction) -
+                    reinterpret_cast<uintptr_t>(info.dli_fbase));
+  place.module = path.substr(path.rfind('/') + 1);
+  place.module += offset.data();
+  if (info.dli_sname != nullptr) place.function = FunctionName(info.dli_sname);
+  return place;
+}
+
+}  // namespace
+
+std::string CodePlace::Text() const {
+  if (!file.empty()) return file + ":" + std::to_string(line);
+  return function.empty() ? module : module + " (" + function + ")";
+}
+
+#ifdef DEVRT_HAS_LIBDW
+
+class CodePlaces::Lines {
+ public:
+  // nullptr if there is no such library, or if it lacks a function.
+  static std::unique_ptr<Lines> Open(const char* library) {
+    void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return nullptr;
+    auto lines = std::unique_ptr<Lines>(new Lines);
+    return lines->Load(handle) ? std::move(lines) : nullptr;
+  }
+
+  ~Lines() {
+    if (process_ != nullptr) end_(process_);
+  }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+
+  // `place` has what is known without debug information.
+  std::vector<CodePlace> At(const void* instruction, const CodePlace& place) {
+    const auto address = reinterpret_cast<Dwarf_Addr>(instruction);
+    Dwfl_Module* module = addrmodule_(process_, address);
+    if (module == nullptr) {
+      // It may be newer than the list of modules.
+      if (!ReadModules()) return {place};
+      module = addrmodule_(process_, address);
+    }
+    if (module == nullptr) return {place};
+    CodePlace here = place;
+    const char* const symbol = module_addrname_(module, address);
+    if (symbol != nullptr) here.function = FunctionName(symbol);
+    Dwfl_Line* const line = module_getsrc_(module, address);
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* const unit = module_addrdie_(module, address, &bias);
+    if (line == nullptr || unit == nullptr) return {here};
+    const std::string folder = FolderOf(unit);
+    const char* const file =
+        lineinfo_(line, nullptr, &here.line, nullptr, nullptr, nullptr);
+    here.file = WithoutFolder(file, folder);
+    return WithInlined(unit, address - bias, folder, std::move(here));
+  }
+
+ private:
+  Lines() = default;
+
+  template <typename Function>
+  static bool Find(void* handle, const char* name, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(handle, name));
+    return *function != nullptr;
+  }
+  bool Load(void* handle) {
+    const bool has_all =
+        Find(handle, "dwfl_begin", &begin_) &&
+        Find(handle, "dwfl_end", &end_) &&
+        Find(handle, "dwfl_report_begin_add", &report_begin_add_) &&
+        Find(handle, "dwfl_linux_proc_report", &linux_proc_report_) &&
+        Find(handle, "dwfl_report_end", &report_end_) &&
+        Find(handle, "dwfl_addrmodule", &addrmodule_) &&
+        Find(handle, "dwfl_module_addrname", &module_addrname_) &&
+        Find(handle, "dwfl_module_addrdie", &module_addrdie_) &&
+        Find(handle, "dwfl_module_getsrc", &module_getsrc_) &&
+        Find(handle, "dwfl_lineinfo", &lineinfo_) &&
+        Find(handle, "dwarf_getscopes", &getscopes_) &&
+        Find(handle, "dwarf_getscopes_die", &getscopes_die_) &&
+        Find(handle, "dwarf_tag", &tag_) &&
+        Find(handle, "dwarf_attr", &attr_) &&
+        Find(handle, "dwarf_attr_integrate", &attr_integrate_) &&
+        Find(handle, "dwarf_formstring", &formstring_) &&
+        Find(handle, "dwarf_formudata", &formudata_) &&
+        Find(handle, "dwarf_diename", &diename_) &&
+        Find(handle, "dwarf_getsrcfiles", &getsrcfiles_) &&
+        Find(handle, "dwarf_filesrc", &filesrc_) &&
+        Find(handle, "dwfl_linux_proc_find_elf", &callbacks_.find_elf) &&
+        // The standard one would ask servers.
+        Find(handle, "dwfl_build_id_find_debuginfo",
+             &callbacks_.find_debuginfo);
+    if (!has_all) return false;
+    process_ = begin_(&callbacks_);
+    return process_ != nullptr && ReadModules();
+  }
+  bool ReadModules() {
+    report_begin_add_(process_);
+    const bool read = linux_proc_report_(process_, getpid()) == 0;
+    return report_end_(process_, nullptr, nullptr) == 0 && read;
+  }
+
+  const char* StringOf(Dwarf_Die* die, unsigned name) const {
+    Dwarf_Attribute attribute;
+    return formstring_(attr_integrate_(die, name, &attribute));
+  }
+  Dwarf_Word NumberOf(Dwarf_Die* die, unsigned name) const {
+    Dwarf_Attribute attribute;
+    Dwarf_Word number = 0;
+    formudata_(attr_(die, name, &attribute), &number);
+    return number;
+  }
+  std::string NameOf(Dwarf_Die* function) const {
+    const char* const symbol = StringOf(function, DW_AT_linkage_name);
+    if (symbol != nullptr) return FunctionName(symbol);
+    const char* const name = diename_(function);
+    if (name == nullptr) return "";
+    return std::strcmp(name, "operator()") == 0 ? "{lambda}" : name;
+  }
+  std::string FolderOf(Dwarf_Die* unit) const {
+    const char* const folder = StringOf(unit, DW_AT_comp_dir);
+    return folder == nullptr ? "" : std::string(folder) + "/";
+  }
+  // The path as the compiler got it, which is that of __FILE__.
+  static std::string WithoutFolder(const char* file,
+                                   const std::string& folder) {
+    const std::string_view path = file == nullptr ? "" : file;
+    const bool is_inside = path.substr(0, folder.size()) == folder;
+    return std::string(is_inside ? path.substr(folder.size()) : path);
+  }
+
+  // The functions that have the code at `pc`, of which `here` has the line.
+  std::vector<CodePlace> WithInlined(Dwarf_Die* unit, Dwarf_Addr pc,
+                                     const std::string& folder,
+                                     CodePlace here) {
+    Dwarf_Die* given = nullptr;
+    if (getscopes_(unit, pc, &given) <= 0) return {here};
+    const std::unique_ptr<Dwarf_Die, Free> innermost(given);
+    const int count = getscopes_die_(innermost.get(), &given);
+    if (count <= 0) return {here};
+    const std::unique_ptr<Dwarf_Die, Free> scopes(given);
+    Dwarf_Files* files = nullptr;
+    if (getsrcfiles_(unit, &files, nullptr) != 0) files = nullptr;
+    std::vector<CodePlace> places;
+    const std::string symbol = std::exchange(here.function, "");
+    for (int i = 0; i < count; ++i) {
+      Dwarf_Die* const scope = scopes.get() + i;
+      const int tag = tag_(scope);
+      if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) {
+        continue;
+      }
+      here.function = NameOf(scope);
+      if (tag == DW_TAG_subprogram && !symbol.empty()) here.function = symbol;
+      places.push_back(here);
+      if (tag == DW_TAG_subprogram) break;
+      here.line = static_cast<int>(NumberOf(scope, DW_AT_call_line));
+      const Dwarf_Word file = NumberOf(scope, DW_AT_call_file);
+      here.file = WithoutFolder(
+          files == nullptr ? nullptr : filesrc_(files, file, nullptr, nullptr),
+          folder);
+    }
+    if (places.empty()) places.push_back(std::move(here));
+    return places;
+  }
+
+  Dwfl_Callbacks callbacks_ = {};
+  Dwfl* process_ = nullptr;
+  decltype(&dwfl_begin) begin_ = nullptr;
+  decltype(&dwfl_end) end_ = nullptr;
+  decltype(&dwfl_report_begin_add) report_begin_add_ = nullptr;
+  decltype(&dwfl_linux_proc_report) linux_proc_report_ = nullptr;
+  decltype(&dwfl_report_end) report_end_ = nullptr;
+  decltype(&dwfl_addrmodule) addrmodule_ = nullptr;
+  decltype(&dwfl_module_addrname) module_addrname_ = nullptr;
+  decltype(&dwfl_module_addrdie) module_addrdie_ = nullptr;
+  decltype(&dwfl_module_getsrc) module_getsrc_ = nullptr;
+  decltype(&dwfl_lineinfo) lineinfo_ = nullptr;
+  decltype(&dwarf_getscopes) getscopes_ = nullptr;
+  decltype(&dwarf_getscopes_die) getscopes_die_ = nullptr;
+  decltype(&dwarf_tag) tag_ = nullptr;
+  decltype(&dwarf_attr) attr_ = nullptr;
+  decltype(&dwarf_attr_integrate) attr_integrate_ = nullptr;
+  decltype(&dwarf_formstring) formstring_ = nullptr;
+  decltype(&dwarf_formudata) formudata_ = nullptr;
+  decltype(&dwarf_diename) diename_ = nullptr;
+  decltype(&dwarf_getsrcfiles) getsrcfiles_ = nullptr;
+  decltype(&dwarf_filesrc) filesrc_ = nullptr;
+};
+
+#else  // the build had no headers of libdw
+
+class CodePlaces::Lines {
+ public:
+  static std::unique_ptr<Lines> Open(const char*) { return nullptr; }
+  std::vector<CodePlace> At(const void*, const CodePlace& place) {
+    return {place};
+  }
+};
+
+#endif
+
+CodePlaces::CodePlaces(const char* library) : library_(library) {}
+CodePlaces::~CodePlaces() = default;
+
+std::vector<CodePlace> CodePlaces::At(const void* instruction) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = known_.find(instruction);
+  if (known != known_.end()) return known->second;
+  const CodePlace place = ModulePlace(instruction);
+  if (place.module.empty()) return {};
+  if (!is_loaded_) {
+    is_loaded_ = true;
+    lines_ = Lines::Open(library_);
+  }
+  std::vector<CodePlace> places = {place};
+  if (lines_ != nullptr) places = lines_->At(instruction, place);
+  known_.emplace(instruction, places);
+  return places;
+}
+
+}  // namespace devrt::race

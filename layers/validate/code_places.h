@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CodePlaces: functions and lines of the process's code, for reports.
+//
+//   CodePlaces places;
+//   for (const CodePlace& place : places.At(instruction)) {
+//     text += place.Text();  // "train.cc:80", or "train+0x1234 (main)"
+//   }
+//
+// Lines come from elfutils' libdw, which is loaded at the first question.  So
+// the layer works where the library is missing, and a program without findings
+// does not pay for it.  A place then has the offset in its module, which
+// addr2line takes.  Nothing is fetched from another machine.
+//
+// Threads: any; each function takes the lock.
+
+#ifndef DEVRT_LAYERS_VALIDATE_CODE_PLACES_H_
+#define DEVRT_LAYERS_VALIDATE_CODE_PLACES_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace devrt::race {
+
+// A place in a function: of code, or of a program that an interpreter runs.
+struct CodePlace {
+  std::string function;  // "Trainer::epoch", no parameters; empty: unknown
+  std::string file;  // as its compiler got it, "../train.cc"; empty: unknown
+  int line = 0;
+  std::string module;  // "train+0x1234"; empty for an interpreter's program
+
+  std::string Text() const;
+};
+
+class CodePlaces {
+ public:
+  // `library` is what to load for lines; tests name one that does not exist.
+  explicit CodePlaces(const char* library = "libdw.so.1");
+  ~CodePlaces();
+  CodePlaces(const CodePlaces&) = delete;
+  CodePlaces& operator=(const CodePlaces&) = delete;
+
+  // The place of the instruction, and then the places of the calls that the
+  // compiler has replaced by their functions' code, from the inside out.  Empty
+  // for an address that is in no module.
+  std::vector<CodePlace> At(const void* instruction);
+
+ private:
+  class Lines;  // libdw, with what it knows of the process
+
+  const char* const library_;
+  std::mutex mutex_;
+  bool is_loaded_ = false;
+  std::unique_ptr<Lines> lines_;  // nullptr: there is no such library
+  std::unordered_map<const void*, std::vector<CodePlace>> known_;
+};
+
+}  // namespace devrt::race
+
+#endif  // DEVRT_LAYERS_VALIDATE_CODE_PLACES_H_

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The classes below the call stacks of findings: numbers of stacks, and places
+// of code with libdw and without it.
+
+#include <execinfo.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "layers/validate/call_stacks.h"
+#include "layers/validate/code_places.h"
+#include "tests/support/libdw.h"
+
+namespace devrt::race {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+
+using testing::HasLibdw;
+using testing::kNoLibdw;
+
+// An instruction of this function, and its line.
+struct Here {
+  const void* code = nullptr;
+  int line = 0;
+};
+[[gnu::noinline]] Here FindHere() {
+  void* addresses[2];
+  const int line = __LINE__ + 1;
+  backtrace(addresses, 2);
+  return {static_cast<char*>(addresses[0]) - 1, line};
+}
+
+TEST(CodePlaces, HaveTheFunctionAndTheLine) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  const Here here = FindHere();
+  CodePlaces places;
+  const std::vector<CodePlace> found = places.At(here.code);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].function, "devrt::race::(anonymous namespace)::FindHere");
+  EXPECT_EQ(found[0].file, __FILE__);
+  EXPECT_EQ(found[0].line, here.line);
+  EXPECT_EQ(found[0].Text(), __FILE__ ":" + std::to_string(here.line));
+}
+
+[[gnu::noinline]] const void* CallerOfInlined() {
+  void* addresses[2];
+  [&]() __attribute__((always_inline)) { backtrace(addresses, 2); }
+  ();
+  return static_cast<char*>(addresses[0]) - 1;
+}
+
+TEST(CodePlaces, HaveTheFunctionsThatTheCompilerPutIntoOne) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  CodePlaces places;
+  const std::vector<CodePlace> found = places.At(CallerOfInlined());
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_THAT(found[1].function, EndsWith("CallerOfInlined"));
+  EXPECT_EQ(found[0].file, __FILE__);
+  EXPECT_EQ(found[1].file, __FILE__);
+}
+
+TEST(CodePlaces, WithoutLibdwHaveTheOffset) {
+  CodePlaces places("libnone.so");
+  const std::vector<CodePlace> own = places.At(FindHere().code);
+  ASSERT_THAT(own, SizeIs(1));
+  EXPECT_THAT(own[0].Text(),
+              MatchesRegex("layers_validate_validator\\+0x[0-9a-f]+.*"));
+  EXPECT_THAT(own[0].file, IsEmpty());
+  const std::vector<CodePlace> other =
+      places.At(reinterpret_cast<const void*>(&backtrace));
+  ASSERT_THAT(other, SizeIs(1));
+  EXPECT_THAT(other[0].Text(),
+              MatchesRegex("libc\\.so\\.6\\+0x[0-9a-f]+ \\((__)?backtrace\\)"));
+}
+
+TEST(CodePlaces, AnAddressOfNoModuleHasNone) {
+  CodePlaces places;
+  EXPECT_THAT(places.At(nullptr), IsEmpty());
+  const int on_the_stack = 0;
+  EXPECT_THAT(places.At(&on_the_stack), IsEmpty());
+}
+
+// A host with an interpreter, whose program has these frames.
+struct FakeHost {
+  static inline devrt_program_frame_v0 frames[] = {
+      {"model.py", "Model.step", 12, 0}, {"train.py", "<module>", 40, 0}};
+  static inline devrt_program_frames_v0 list = {sizeof(devrt_program_frames_v0),
+                                                2, frames, 3, 0};
+  static inline uint32_t wanted = 0;
+  static inline const void* interpreter = nullptr;
+  static inline const devrt_program_stack_v0 stack = {
+      sizeof(devrt_program_stack_v0), 0,
+      [](void*, uint32_t on) { on != 0 ? ++wanted : --wanted; },
+      [](void*) -> const devrt_program_frames_v0* { return &list; },
+      [](void*, uint32_t index) -> const void* {
+        return index == 0 ? interpreter : nullptr;
+      }};
+
+  devrt_host_v0 table = {};
+  FakeHost() {
+    table.struct_size = sizeof table;
+    table.get_extension = [](void*, const char* name) -> const void* {
+      const bool known = std::strcmp(name, DEVRT_PROGRAM_STACK_EXTENSION) == 0;
+      return known ? &stack : nullptr;
+    };
+  }
+};
+
+TEST(CallStacks, OneStackHasOneNumber) {
+  CodePlaces places;
+  CallStacks stacks(nullptr, &places);
+  std::vector<uint32_t> numbers;
+  // Volatile: not three calls in a row in place of the loop.
+  for (volatile int i = 0; i < 3; i = i + 1) numbers.push_back(stacks.Take());
+  EXPECT_THAT(numbers, ElementsAre(1, 1, 1));
+  EXPECT_EQ(stacks.Take(), 2);
+}
+
+TEST(CallStacks, TooManyStacksHaveNoNumber) {
+  CodePlaces places;
+  CallStacks stacks(nullptr, &places, 1);
+  const uint32_t first = stacks.Take();
+  const uint32_t second = stacks.Take();
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 0);
+  EXPECT_THAT(stacks.TextOf(first, "").frames, ::testing::Not(IsEmpty()));
+  EXPECT_THAT(stacks.TextOf(second, "").frames, IsEmpty());
+}
+
+TEST(CallStacks, BeginAtTheCallOfTheProgram) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  CodePlaces places;
+  CallStacks stacks(nullptr, &places);
+  const int line = __LINE__ + 1;
+  const uint32_t number = stacks.Take();
+  const CallStack stack =
+      stacks.TextOf(number, __FILE__ ":" + std::to_string(line));
+  ASSERT_THAT(stack.frames, ::testing::Not(IsEmpty()));
+  EXPECT_EQ(stack.frames[0].line, line);
+  EXPECT_THAT(stack.frames[0].function, HasSubstr("BeginAtTheCall"));
+  EXPECT_EQ(stack.frames.back().function, "main");
+  EXPECT_EQ(stack.left_out, 0);
+}
+
+TEST(CallStacks, GoOnInTheProgramOfAnInterpreter) {
+  const FakeHost host;
+  FakeHost::interpreter = reinterpret_cast<const void*>(&FindHere);
+  CodePlaces places;
+  CallStacks stacks(&host.table, &places);
+  stacks.Want(true);
+  EXPECT_EQ(FakeHost::wanted, 1);
+  const CallStack stack = stacks.TextOf(stacks.Take(), "model.py:12");
+  // This program is the interpreter, so its frames are left out.
+  ASSERT_THAT(stack.frames, SizeIs(2));
+  EXPECT_EQ(stack.frames[0].function, "Model.step");
+  EXPECT_EQ(stack.frames[0].Text(), "model.py:12");
+  EXPECT_EQ(stack.frames[1].Text(), "train.py:40");
+  EXPECT_EQ(stack.left_out, 3);
+  stacks.Want(false);
+  EXPECT_EQ(FakeHost::wanted, 0);
+}
+
+TEST(CallStacks, KeepNativeFramesInFrontOfAnInterpreter) {
+  const FakeHost host;
+  FakeHost::interpreter = reinterpret_cast<const void*>(&backtrace);  // libc
+  CodePlaces places;
+  CallStacks stacks(&host.table, &places);
+  const CallStack stack = stacks.TextOf(stacks.Take(), "");
+  ASSERT_GT(stack.frames.size(), 3);
+  EXPECT_THAT(stack.frames[0].module, HasSubstr("layers_validate_validator"));
+  EXPECT_EQ(stack.frames.back().function, "<module>");
+}
+
+}  // namespace
+}  // namespace devrt::race
