@@ -58,6 +58,22 @@ class Findings(CheckTest):
         self.assertIn("to mend it: ", result.stderr)
         self.assertEqual(result.stdout, "")
 
+    def test_stacks(self):
+        text = self.check("once", expect=FINDINGS).stderr
+        self.assertRegex(text, r"\n    in .*\n    called by .*\n")
+        finding = self.finding()
+        for operation in ("earlier", "later"):
+            stack = finding[operation]["stack"]
+            self.assertEqual(stack[-1]["function"], "main")
+            for frame in stack:
+                self.assertLessEqual({"function", "file", "line"}, set(frame))
+        for flags, variables in ((["--no-stacks"], {}),
+                                 ([], {"DEVRT_RACE_STACKS": "off"})):
+            text = self.check("once", expect=FINDINGS, flags=flags,
+                              **variables).stderr
+            self.assertNotIn("called by", text)
+            self.assertIn(finding["id"], text)
+
     def test_the_mended_program(self):
         result = self.check("once", "mended")
         self.assertEqual(result.stderr, "devrt check: no findings\n")
@@ -261,6 +277,24 @@ class Files(CheckTest):
             self.assertEqual(run["originalUriBaseIds"][artifact["uriBaseId"]],
                              {"uri": f"file://{self.folder}/"})
             self.assertTrue(location["message"]["text"])
+
+    def test_sarif_stacks(self):
+        finding = self.finding()
+        result, = self.sarif("once", expect=FINDINGS)["results"]
+        later, earlier = result["stacks"]
+        self.assertIn('later: read "copy"', later["message"]["text"])
+        self.assertIn('earlier: write "fill"', earlier["message"]["text"])
+        known = finding["later"]["stack"]
+        self.assertEqual(len(later["frames"]), len(known))
+        for frame, place in zip(later["frames"], known):
+            location = frame["location"]
+            self.assertEqual(location["logicalLocations"][0]["fullyQualifiedName"],
+                             place["function"])
+            if place["file"]:
+                self.assertEqual(location["physicalLocation"]["region"]["startLine"],
+                                 place["line"])
+            else:  # libdw is missing
+                self.assertEqual(frame["module"], place["module"])
 
     def test_sarif_without_findings(self):
         run = self.sarif("once", "mended", expect=0)

@@ -182,6 +182,7 @@ class SarifWriter {
       if (miss.wait) WriteLocation(*miss.wait, "near miss: ");
     }
     json_.End();
+    WriteStacks(finding);
     json_.Key("partialFingerprints").BeginObject();
     json_.Key("devrtFindingId/v1").String(finding.id).End();
     if (finding.witness.has_value() && finding.witness->confirmed()) {
@@ -192,6 +193,34 @@ class SarifWriter {
       json_.Key("occurrenceCount").Unsigned(finding.count);
     }
     json_.End();
+  }
+
+  void WriteStacks(const CheckedFinding& finding) {
+    if (finding.later.stack.empty() && finding.earlier.stack.empty()) return;
+    json_.Key("stacks").BeginArray();
+    WriteStack(finding.later, "later: ");
+    WriteStack(finding.earlier, "earlier: ");
+    json_.End();
+  }
+
+  void WriteStack(const CheckedOperation& operation, const char* role) {
+    if (operation.stack.empty()) return;
+    json_.BeginObject();
+    WriteText("message", role + OperationText(operation));
+    json_.Key("frames").BeginArray();
+    for (const CheckedFrame& frame : operation.stack) {
+      json_.BeginObject();
+      if (!frame.module.empty()) json_.Key("module").String(frame.module);
+      json_.Key("location").BeginObject();
+      if (!frame.file.empty()) WritePlace({frame.file, frame.line});
+      if (!frame.function.empty()) {
+        json_.Key("logicalLocations").BeginArray().BeginObject();
+        json_.Key("fullyQualifiedName").String(frame.function);
+        json_.Key("kind").String("function").End().End();
+      }
+      json_.End().End();
+    }
+    json_.End().End();
   }
 
   static std::string OperationText(const CheckedOperation& operation) {
@@ -228,8 +257,15 @@ class SarifWriter {
   void WriteLocation(const CheckedOperation& operation, const char* role) {
     const SourceLine source = SourceLineOf(operation.site);
     if (source.file.empty()) return;
+    json_.BeginObject();
+    WritePlace(source);
+    WriteText("message", role + OperationText(operation));
+    json_.End();
+  }
+
+  void WritePlace(const SourceLine& source) {
     const std::string path = RelativePath(source.file);
-    json_.BeginObject().Key("physicalLocation").BeginObject();
+    json_.Key("physicalLocation").BeginObject();
     json_.Key("artifactLocation").BeginObject();
     if (fs::path(path).is_absolute()) {
       json_.Key("uri").String("file://" + UriPath(path));
@@ -242,8 +278,6 @@ class SarifWriter {
       json_.Key("region").BeginObject().Key("startLine").Number(source.line);
       json_.End();
     }
-    json_.End();
-    WriteText("message", role + OperationText(operation));
     json_.End();
   }
 

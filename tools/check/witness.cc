@@ -134,6 +134,7 @@ class Search {
     const auto close_file = absl::MakeCleanup([=] { close(file); });
     Variables variables = search_.variables;
     variables.emplace_back("DEVRT_RACE_FILE", PathOfOpenFile(file));
+    variables.emplace_back("DEVRT_RACE_STACKS", "off");
     variables.emplace_back("DEVRT_LOG", "off");
     variables.emplace_back(kMachine, machine);
     const absl::StatusOr<EndedProgram> program =

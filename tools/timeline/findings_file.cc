@@ -16,8 +16,14 @@ namespace {
 using nlohmann::json;
 
 CheckedOperation ToOperation(const json& value) {
-  return {value.at("name"), value.at("actor"), value.value("access", ""),
-          value.at("site"), value.at("number")};
+  CheckedOperation operation = {value.at("name"),          value.at("actor"),
+                                value.value("access", ""), value.at("site"),
+                                value.at("number"),        {}};
+  for (const json& frame : value.value("stack", json::array())) {
+    operation.stack.push_back({frame.at("function"), frame.at("file"),
+                               frame.at("line"), frame.value("module", "")});
+  }
+  return operation;
 }
 
 std::optional<CheckedOperation> OptionalOperation(const json& object,

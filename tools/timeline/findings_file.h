@@ -14,6 +14,14 @@
 
 namespace devrt::tools {
 
+// A function of a call stack.
+struct CheckedFrame {
+  std::string function;  // "Trainer::epoch"; may be empty
+  std::string file;      // empty: the module has no debug information
+  int line = 0;
+  std::string module;  // "train+0x1234"; only without a file
+};
+
 // A call of the program that submitted work, or used memory on the host.
 struct CheckedOperation {
   std::string name;     // "scale"
@@ -21,6 +29,7 @@ struct CheckedOperation {
   std::string access;   // "write"; empty for a record and a wait
   std::string site;     // "train.cc:52"; empty if the program told no line
   uint64_t number = 0;  // in the order of the calls of its process
+  std::vector<CheckedFrame> stack;  // the innermost first; may be empty
 };
 
 // An event that nearly ordered the two operations.
