@@ -120,6 +120,11 @@ uint32_t CallStacks::Take() {
   return number;
 }
 
+bool CallStacks::IsBusy() const {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  return !lock.owns_lock() || places_->IsBusy();
+}
+
 bool CallStacks::IsInterpreter(const void* code) const {
   if (program_ == nullptr) return false;
   const void* const base = ModuleOf(code).base;

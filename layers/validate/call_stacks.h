@@ -58,6 +58,9 @@ class CallStacks {
   uint32_t Take();
   // The stack with that number, of a call at `site`, "file:line" or empty.
   CallStack TextOf(uint32_t number, const std::string& site);
+  // Returns true while a call is under way, also one of the places
+  // (Validator::IsBusy).
+  bool IsBusy() const;
 
  private:
   // A stack as words: how many return addresses, these, then the file, the
@@ -76,7 +79,7 @@ class CallStacks {
   const devrt_program_stack_v0* program_ = nullptr;  // nullptr: an older host
   CodePlaces* const places_;
   const size_t most_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<Words, uint32_t> numbers_;
   std::vector<const Words*> stacks_;  // by number - 1
 };

@@ -289,6 +289,11 @@ class CodePlaces::Lines {
 CodePlaces::CodePlaces(const char* library) : library_(library) {}
 CodePlaces::~CodePlaces() = default;
 
+bool CodePlaces::IsBusy() const {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  return !lock.owns_lock();
+}
+
 std::vector<CodePlace> CodePlaces::At(const void* instruction) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = known_.find(instruction);

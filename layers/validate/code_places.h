@@ -48,12 +48,14 @@ class CodePlaces {
   // compiler has replaced by their functions' code, from the inside out.  Empty
   // for an address that is in no module.
   std::vector<CodePlace> At(const void* instruction);
+  // Returns true while a call is under way (Validator::IsBusy).
+  bool IsBusy() const;
 
  private:
   class Lines;  // libdw, with what it knows of the process
 
   const char* const library_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool is_loaded_ = false;
   std::unique_ptr<Lines> lines_;  // nullptr: there is no such library
   std::unordered_map<const void*, std::vector<CodePlace>> known_;

@@ -446,7 +446,7 @@ void Validator::TakeBackPinned(const Caller& caller, const void* ptr) {
 
 bool Validator::IsBusy() const {
   const std::unique_lock<FindingsMutex> lock(mutex_, std::try_to_lock);
-  return !lock.owns_lock();
+  return !lock.owns_lock() || (stacks_ != nullptr && stacks_->IsBusy());
 }
 
 std::string Validator::End() {

@@ -4,11 +4,15 @@
 // of code with libdw and without it.
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "layers/validate/call_stacks.h"
@@ -88,6 +92,25 @@ TEST(CodePlaces, AnAddressOfNoModuleHasNone) {
   EXPECT_THAT(places.At(nullptr), IsEmpty());
   const int on_the_stack = 0;
   EXPECT_THAT(places.At(&on_the_stack), IsEmpty());
+}
+
+// A signal handler may end the process in the middle of a call.
+TEST(CodePlaces, ACallThatIsUnderWayIsSeen) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  const std::string pipe =
+      ::testing::TempDir() + "places." + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  CodePlaces places(pipe.c_str());
+  CallStacks stacks(nullptr, &places);
+  EXPECT_FALSE(stacks.IsBusy());
+  // Loading the library waits until the pipe has a writer.
+  std::thread caller([&] { places.At(reinterpret_cast<void*>(&FindHere)); });
+  while (!stacks.IsBusy()) std::this_thread::yield();
+  EXPECT_TRUE(places.IsBusy());
+  close(open(pipe.c_str(), O_WRONLY));
+  caller.join();
+  EXPECT_FALSE(stacks.IsBusy());
+  unlink(pipe.c_str());
 }
 
 // A host with an interpreter, whose program has these frames.
