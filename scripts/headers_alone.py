@@ -10,7 +10,8 @@ C++, and those that test __cplusplus also as C.  Headers that need mpi.h are lef
 where there is no MPI; the exit code is 77 if nothing else was asked for.
 
 With --unbuilt, leaves out the headers that a .cc file includes first: the build compiles
-each of these alone in its C++ standard.  They are still compiled as C.
+each of these alone in its C++ standard.  --built names further headers of which the build
+does so.  They are still compiled as C.
 """
 
 import argparse
@@ -101,14 +102,15 @@ def compile_alone(job):
     return found and f"{header} does not compile alone as {standard}:\n{found}"
 
 
-def failures(headers, compiler, standards, unbuilt=False):
-    """Returns the complaints about all headers, or those that --unbuilt leaves.
+def failures(headers, compiler, standards, unbuilt=False, built=()):
+    """Returns the complaints about all headers, or those that --unbuilt and --built leave.
 
     Uses one thread per processor.
     """
     jobs = [(compiler, header, language, standard) for header in headers
             for language, standard in languages(header, standards)
-            if not (unbuilt and language == "c++" and first_in_a_body(header))]
+            if not (language == "c++" and
+                    (header in built or unbuilt and first_in_a_body(header)))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return [text for text in pool.map(compile_alone, jobs) if text]
 
@@ -140,13 +142,15 @@ def main():
                         help="all in one file for each standard")
     parser.add_argument("--unbuilt", action="store_true",
                         help="leave out what the build compiles alone")
+    parser.add_argument("--built", nargs="+", default=[], metavar="HEADER",
+                        help="further headers that the build compiles alone")
     parser.add_argument("headers", nargs="*",
                         help="such as runtime/device.h (default: all)")
     args = parser.parse_args()
     if not args.compiler:
         sys.exit("headers_alone: no C++ compiler found; set CXX")
     look = (failures_together if args.together
-            else functools.partial(failures, unbuilt=args.unbuilt))
+            else functools.partial(failures, unbuilt=args.unbuilt, built=args.built))
     headers = args.headers or public_headers()
     if not mpi_folders():
         headers = [header for header in headers if not needs_mpi(header)]

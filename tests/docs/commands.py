@@ -196,10 +196,13 @@ def check_devrt(words):
         check(words[words.index("--") + 1:])
 
 
+@functools.lru_cache(maxsize=None)
+def has_pip():
+    return run(sys.executable, "-m", "pip", "--version")[0] == 0
+
+
 def check_pip(words):
-    text = None
-    if run(sys.executable, "-m", "pip", "--version")[0] == 0:
-        text = help_of(sys.executable, "-m", "pip", words[1])
+    text = has_pip() and help_of(sys.executable, "-m", "pip", words[1])
     if text and "--config-settings" in text:
         check_options(words[2:], text, f"pip {words[1]}")
     for word in words[2:]:

@@ -158,17 +158,15 @@ int main() {}
         self.assertEqual([example.is_program for example in found],
                          [False, False, True])
 
-    def test_a_wrong_block_is_found(self):
+    def test_a_wrong_block_and_a_wrong_example_are_found(self):
         wrong = header_examples.page_examples(
             "docs/a.md", "```cpp\ndevrt::NoSuchFunction();\n```\n")
-        self.assertRegex(complaints(wrong, "c++"), "docs/a.md:2:.*NoSuchFunction")
-
-    def test_a_wrong_example_is_found(self):
-        wrong = header_examples.examples(
+        wrong += header_examples.examples(
             "devrt/runtime/device.h",
-            "//   devrt::Device d = devrt::NoSuchFunction();\n")
-        self.assertRegex(complaints(wrong, "c++"),
-                         "devrt/runtime/device.h:1:.*NoSuchFunction")
+            "//   devrt::Device d = devrt::NoSuchDevice();\n")
+        found = complaints(wrong, "c++")
+        self.assertRegex(found, "docs/a.md:2:.*NoSuchFunction")
+        self.assertRegex(found, "devrt/runtime/device.h:1:.*NoSuchDevice")
 
 
 if __name__ == "__main__":

@@ -76,8 +76,9 @@ class Thing {
 def doxygen(source, out):
     """Doxygen's XML of the headers in source/include, as the site shows it."""
     subprocess.run(["doxygen", str(source / "docs/site/Doxyfile")], check=True,
-                   cwd=source, env={**os.environ, "DEVRT_SOURCE": str(source),
-                                    "DEVRT_OUTPUT": str(out)})
+                   cwd=source, env={
+                       **os.environ, "DEVRT_PYTHON": sys.executable,
+                       "DEVRT_SOURCE": str(source), "DEVRT_OUTPUT": str(out)})
     reference_xml.prepare(out / "xml", source / "include")
     return out / "xml"
 

@@ -196,18 +196,21 @@ class Installed(InstallTest):
         folder = self.work_folder("suite", "conformance.cc")
         compiler = shlex.split(os.environ["DEVRT_CXX"])
         libraries = self.pkg_config("--variable=libdir")[0]
+        self.run_command(
+            *compiler, "-std=c++17", "-c", "conformance.cc",
+            *self.run_command("pkg-config", "--cflags", "devrt_cts").split(),
+            folder=folder)
         for kind in self.kinds:
             words = self.run_command(
-                "pkg-config", "--cflags", "--libs",
-                *(["--static"] if kind == "static" else []),
+                "pkg-config", "--libs", *(["--static"] if kind == "static" else []),
                 "devrt_cts").split()
             if kind == "static":
                 words = [f"-l:lib{word[2:]}.a" if word in (
                     "-ldevrt", "-ldevrt_cts") else word for word in words]
             program = folder / f"conformance_{kind}"
             self.run_command(
-                *compiler, "-std=c++17", "conformance.cc", "-o", program,
-                *words, f"-Wl,-rpath,{libraries}", folder=folder)
+                *compiler, "conformance.o", "-o", program, *words,
+                f"-Wl,-rpath,{libraries}", folder=folder)
             self.assert_tests(program, kind)
 
     def test_the_program_of_the_page(self):

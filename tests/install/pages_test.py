@@ -30,7 +30,7 @@ class FollowedPages(InstallTest):
         for page in pages:
             # The files and commands of the page give no compiler warning.
             follow_page.follow(page, work, self.tree.environment(
-                CFLAGS="-Werror", CXXFLAGS="-Werror"))
+                CFLAGS="-Werror -g0", CXXFLAGS="-Werror -g0"))
         return work
 
     def test_page_of_layers_can_be_followed(self):

@@ -46,6 +46,8 @@ class Tree:
                                    "LDFLAGS", "DESTDIR")}
         result.update(
             CC=os.environ["DEVRT_CC"], CXX=os.environ["DEVRT_CXX"],
+            # Nobody looks into these programs with a debugger.
+            CFLAGS="-g0", CXXFLAGS="-g0",
             LC_ALL="C.UTF-8",
             PATH=f"{self.path('BINDIR')}:{os.environ['PATH']}",
             PKG_CONFIG_PATH=str(self.path("LIBDIR") / "pkgconfig"),

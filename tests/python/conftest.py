@@ -57,7 +57,7 @@ def no_memory_left(request):
     yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_program():
     """Runs a program in a new interpreter; returns the finished process.
 

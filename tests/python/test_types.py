@@ -31,10 +31,15 @@ def run_mypy(*arguments, cwd):
     )
 
 
+def check_strictly(*arguments, cwd):
+    """mypy --strict, with what it remembers from its last run in this build."""
+    cache = (cwd.parent / "cache" if PACKAGE.name == "site-packages" else
+             PACKAGE.parent / "mypy-cache")
+    return run_mypy("mypy", "--strict", "--cache-dir", str(cache), *arguments, cwd=cwd)
+
+
 def test_package_is_typed(tmp_path):
-    done = run_mypy(
-        "mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
-        "-p", "devrt", cwd=tmp_path)
+    done = check_strictly("-p", "devrt", cwd=tmp_path)
     # _numpy.py is called by NumPy alone, and is not typed.
     findings = [line for line in done.stdout.splitlines()
                 if ": error:" in line and "/_numpy.py:" not in line]
@@ -137,16 +142,14 @@ devrt.device("mtia:1").record()
 def test_types_of_a_program_are_checked(tmp_path):
     (tmp_path / "uses.py").write_text(USES)
     (tmp_path / "wrong.py").write_text(WRONG)
-    done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
-                    "uses.py", cwd=tmp_path)
+    done = check_strictly("uses.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     # From 1.19 on mypy leaves the module of Python's own types away.
     revealed = done.stdout.replace("builtins.", "")
     for expected in ("devrt._core.Device", "devrt._core.Stream",
                      "-> list[int]", 'type is "int"', "-> bytes"):
         assert expected in revealed
-    done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
-                    "wrong.py", cwd=tmp_path)
+    done = check_strictly("wrong.py", cwd=tmp_path)
     assert done.stdout.count("error:") == 2, done.stdout
 
 
@@ -202,8 +205,7 @@ devrt.stream(3)
 def checked(tmp_path, name, source):
     """Returns the messages of mypy --strict about a program."""
     (tmp_path / f"{name}.py").write_text(source)
-    done = run_mypy("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "cache"),
-                    f"{name}.py", cwd=tmp_path)
+    done = check_strictly(f"{name}.py", cwd=tmp_path)
     return done.stdout.replace("builtins.", "")
 
 

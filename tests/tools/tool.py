@@ -4,10 +4,12 @@
 DEVRT_TOOL is the command's path; tests/tools/meson.build sets it.
 """
 
+import concurrent.futures
 import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -91,3 +93,30 @@ class ToolTest(unittest.TestCase):
         for line in text.splitlines():
             if len(line.split()) > 1 and "/" not in line:
                 self.assertLessEqual(len(line), columns, line)
+
+
+def main_at_once(threads=8):
+    """unittest.main for a script whose tests mostly wait: they wait beside each other.
+
+    With arguments it is unittest.main, which runs the tests that are named."""
+    if len(sys.argv) > 1:
+        unittest.main()
+
+    def run(test):
+        result = unittest.TestResult()
+        test.run(result)
+        return result
+
+    loader = unittest.defaultTestLoader
+    tests = [test for case in loader.loadTestsFromModule(sys.modules["__main__"])
+             for test in case]
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(run, tests))
+    broken = [found for result in results
+              for found in [*result.errors, *result.failures]]
+    for test, text in broken:
+        print(f"FAILED {test.id()}\n{text}")
+    ran = sum(result.testsRun for result in results)
+    skipped = sum(len(result.skipped) for result in results)
+    print(f"{ran} tests, {len(broken)} failed, {skipped} skipped")
+    sys.exit(bool(broken) or ran == 0)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mtia/threads/baton.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -14,10 +12,11 @@
 namespace devrt::mtia {
 namespace {
 
-// The time between two looks grows from the first to the second.
+// The time between two looks grows from the first to the second.  The thread
+// sleeps meanwhile: where other programs use the core as well, sched_yield lets
+// these go on for milliseconds.
 constexpr std::chrono::microseconds kPoll{30};
 constexpr std::chrono::microseconds kLongestPoll{1000};
-constexpr uint32_t kYields = 3;  // before the first pause
 constexpr std::chrono::milliseconds kIdlePoll{20};
 // With baton=off a blocked thread takes a free baton after this time, to look
 // for a deadlock.
@@ -26,13 +25,6 @@ constexpr std::chrono::milliseconds kLookAgain{5};
 std::chrono::nanoseconds PauseAfter(uint32_t looks) {
   return std::min<std::chrono::nanoseconds>(kPoll * (1 + looks / 4),
                                             kLongestPoll);
-}
-
-// Lets other threads of this core run.
-void YieldWithout(std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
-  sched_yield();
-  lock.lock();
 }
 
 }  // namespace
@@ -183,11 +175,7 @@ void Baton::SettleSlow(HostThread* me) {
   quiet_.Begin();
   settling_ = me;
   for (uint32_t looks = 0; !IsQuiet(me); ++looks) {
-    if (looks < kYields) {
-      YieldWithout(lock);
-    } else {
-      me->wake.wait_for(lock, PauseAfter(looks));
-    }
+    me->wake.wait_for(lock, PauseAfter(looks));
   }
   settling_ = nullptr;
   threads_->NumberArrived();
@@ -214,10 +202,6 @@ void Baton::Sleep(std::unique_lock<std::mutex>& lock, HostThread* me,
     }
     const bool polls = keep_ && threads_->FirstSleeper() == me;
     if (polls && Arbitrate(me)) continue;
-    if (polls && looks < kYields) {
-      YieldWithout(lock);
-      continue;
-    }
     const auto next =
         RealClock::now() + (polls ? PauseAfter(looks) : kIdlePoll);
     me->wake.wait_until(

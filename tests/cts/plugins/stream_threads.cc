@@ -58,6 +58,7 @@ struct Stream {
   bool lingers = false;  // `last` is a wait that no query has asked about
   bool leaving = false;  // ends when the queue is empty
   bool has_ended = false;
+  std::condition_variable work;  // for the thread: one that comes, or the end
   std::thread thread;
 };
 
@@ -84,9 +85,8 @@ class StreamThreads {
   ~StreamThreads() {
     {
       const Lock lock(mutex_);
-      for (Stream& stream : streams_) stream.leaving = true;
+      for (Stream& stream : streams_) Leave(&stream);
     }
-    changed_.notify_all();
     for (Stream& stream : streams_) stream.thread.join();
   }
 
@@ -212,8 +212,7 @@ class StreamThreads {
                   "a default stream cannot be destroyed");
     }
     const Lock lock(mutex_);
-    Of(stream)->leaving = true;
-    changed_.notify_all();
+    Leave(Of(stream));
     return nullptr;
   }
   devrt_status stream_query(devrt_stream stream, uint32_t* done) {
@@ -372,6 +371,10 @@ class StreamThreads {
     made.thread = std::thread([this, &made] { Work(&made); });
     return &made;
   }
+  static void Leave(Stream* stream) {
+    stream->leaving = true;
+    stream->work.notify_one();
+  }
   void Reap() {
     for (auto it = streams_.begin(); it != streams_.end();) {
       if (!it->has_ended) {
@@ -386,7 +389,7 @@ class StreamThreads {
   void Work(Stream* stream) {
     Lock lock(mutex_);
     while (true) {
-      changed_.wait(
+      stream->work.wait(
           lock, [stream] { return stream->leaving || !stream->queue.empty(); });
       if (stream->queue.empty()) break;
       const OperationRef op = stream->queue.front();
@@ -400,7 +403,7 @@ class StreamThreads {
       op->after.clear();
       op->over = true;
       op->time = std::chrono::steady_clock::now();
-      changed_.notify_all();
+      over_.notify_all();
     }
     stream->has_ended = true;
   }
@@ -424,7 +427,7 @@ class StreamThreads {
     stream->lingers = false;
     stream->queue.push_back(op);
     stream->last = op;
-    changed_.notify_all();
+    stream->work.notify_one();
     return op;
   }
   // Returns the streams that a query or a synchronisation of the stream covers
@@ -438,14 +441,14 @@ class StreamThreads {
     return covered;
   }
   void WaitFor(const std::vector<OperationRef>& ops, Lock* lock) {
-    changed_.wait(
-        *lock, [&ops] { return std::all_of(ops.begin(), ops.end(), IsOver); });
+    over_.wait(*lock,
+               [&ops] { return std::all_of(ops.begin(), ops.end(), IsOver); });
   }
 
   const devrt_host_v0* const host_;
   std::atomic<int> bad_runs_{0};
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
+  std::mutex mutex_;              // guards what follows
+  std::condition_variable over_;  // an operation is
   uint64_t used_ = 0;
   std::map<const char*, uint64_t> blocks_;  // base and size, pinned ones too
   std::list<Stream> streams_;

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -149,15 +151,19 @@ TEST(LedgerThreadsTest, ThreadsInTurnsHaveThePeakOfOne) {
   for (TestShard& s : shards) ledger.Add(&s.lock, &s.shard);
   Change up, down;
   up.up[kActive] = down.down[kActive] = 1;
-  std::atomic<uint64_t> turn{0};
+  std::mutex mutex;
+  std::condition_variable comes[kThreads];
+  uint64_t turn = 0;  // guarded by mutex
   std::vector<std::thread> threads;
   for (uint64_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       for (uint64_t mine = i; mine < 4000; mine += kThreads) {
-        while (turn.load() != mine) std::this_thread::yield();
+        std::unique_lock<std::mutex> lock(mutex);
+        comes[i].wait(lock, [&] { return turn == mine; });
         shards[i].Count(&ledger, kSmallRow, up);
         shards[i].Count(&ledger, kSmallRow, down);
-        turn.store(mine + 1);
+        turn = mine + 1;
+        comes[turn % kThreads].notify_one();
       }
     });
   }
