@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/abi/contract_checks.h"
+#include "tests/support/sanitizers.h"
 
 namespace devrt::test {
 namespace {
@@ -43,7 +44,7 @@ struct Broken {
 class BrokenContract : public testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenContract, IsNamed) {
-#ifdef __SANITIZE_THREAD__
+#if DEVRT_TEST_TSAN
   if (std::string(GetParam().plugin) == "opens_atexit") {
     GTEST_SKIP() << "ThreadSanitizer registers what is left for the end";
   }

@@ -9,16 +9,7 @@
 #include <thread>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OTHER_HEAP true
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define OTHER_HEAP true
-#endif
-#endif
-#ifndef OTHER_HEAP
-#define OTHER_HEAP false
-#endif
+#include "tests/support/sanitizers.h"
 
 namespace devrt::soak {
 namespace {
@@ -141,7 +132,8 @@ TEST(ReadProcess, CountsOpenFiles) {
 
 // Of every thread's arena, and of what is mapped by itself.
 TEST(ReadProcess, CountsAllocatedBytes) {
-  if (OTHER_HEAP) GTEST_SKIP() << "the heap is a sanitizer's";
+  if (DEVRT_TEST_ASAN || DEVRT_TEST_TSAN)
+    GTEST_SKIP() << "the heap is a sanitizer's";
   for (const size_t size : {size_t{1000}, size_t{8} << 20}) {
     Sample before, during, after;
     ReadProcess(&before);

@@ -22,10 +22,10 @@ TEST(ValidateHostFunction, AFunctionConflictsWithWorkThatItDoesNotComeAfter) {
     const TwoStreams s;
     void* const host = Must(AllocateHost(s.device, kBytes));
     const validate::Scope scope;
+    const auto nothing = [](const absl::Status&) {};
     EXPECT_OK(CopyAsync(s.a, host, s.block, kBytes));
     const CallSite line = CallSite::Here();
-    EXPECT_OK(
-        LaunchHostFunc(s.b, {Read(host, kBytes)}, [](const absl::Status&) {}));
+    EXPECT_OK(LaunchHostFunc(s.b, {Read(host, kBytes)}, nothing));
     EXPECT_THAT(KindsOf(scope), ElementsAre("read-after-write"));
     const std::string text = scope.Findings()[0].text;
     EXPECT_THAT(text, HasSubstr("read \"host function\""));

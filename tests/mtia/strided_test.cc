@@ -13,21 +13,12 @@
 #include <vector>
 
 #include "tests/mtia/random_tensor.h"
+#include "tests/support/sanitizers.h"
 
 namespace devrt::mtia {
 namespace {
 
 using tensor::kAllAxes;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) ||
-                            __has_feature(thread_sanitizer) ||
-                            __has_feature(undefined_behavior_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
@@ -182,7 +173,8 @@ TEST(FarApartTest, OffsetsBeyond2To32) {
 }
 
 TEST(FarApartTest, SumOfMoreThan2To31Elements) {
-  if (kSanitized) GTEST_SKIP() << "takes a minute with sanitizers";
+  if (DEVRT_TEST_ASAN || DEVRT_TEST_TSAN)
+    GTEST_SKIP() << "takes a minute with sanitizers";
   const int64_t count = 2 * kGiB + 1024;
   const Shape broadcast = {0};
   const Tensor in = MakeTensor(kData, DEVRT_FLOAT32, {count}, &broadcast);

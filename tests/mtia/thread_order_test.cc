@@ -25,14 +25,7 @@
 #include <vector>
 
 #include "tests/mtia/engine_fixture.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define DEVRT_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define DEVRT_TEST_TSAN 1
-#endif
-#endif
+#include "tests/support/sanitizers.h"
 
 namespace devrt::test {
 namespace {
@@ -42,7 +35,7 @@ using Lock = std::unique_lock<std::mutex>;
 class ThreadOrder : public EngineTest {
  protected:
   void SetUp() override {
-#if defined(DEVRT_TEST_TSAN)
+#if DEVRT_TEST_TSAN
     GTEST_SKIP() << "ThreadSanitizer delays the signal that stops threads";
 #endif
     EngineTest::SetUp();

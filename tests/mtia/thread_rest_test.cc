@@ -18,14 +18,7 @@
 #include <thread>
 
 #include "tests/mtia/engine_fixture.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define DEVRT_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define DEVRT_TEST_TSAN 1
-#endif
-#endif
+#include "tests/support/sanitizers.h"
 
 namespace devrt::test {
 namespace {
@@ -160,7 +153,7 @@ bool WaitsFor(int tid, const sem_t& object) {
 // A thread that waits in a lock is interrupted by a signal, unless it blocks
 // that.  The program sees neither.
 TEST_F(ThreadsRest, WaitsAreNotInterrupted) {
-#if defined(DEVRT_TEST_TSAN)
+#if DEVRT_TEST_TSAN
   GTEST_SKIP() << "ThreadSanitizer delays the signal";
 #endif
   for (const bool blocks : {false, true}) {
@@ -196,7 +189,7 @@ TEST_F(ThreadsRest, WaitsAreNotInterrupted) {
 
 // pthread_cancel ends a thread that sleeps in the handler of that signal.
 TEST_F(ThreadsRest, ACaughtThreadIsCancelled) {
-#if defined(DEVRT_TEST_TSAN)
+#if DEVRT_TEST_TSAN
   GTEST_SKIP()
       << "ThreadSanitizer loses sight of the locks of a thread that is "
          "cancelled in a handler of a signal";

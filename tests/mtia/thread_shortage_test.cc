@@ -12,17 +12,9 @@
 #include <thread>
 
 #include "tests/mtia/engine_fixture.h"
+#include "tests/support/sanitizers.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define DEVRT_TEST_OWNS_PTHREAD_CREATE 0
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define DEVRT_TEST_OWNS_PTHREAD_CREATE 0
-#endif
-#endif
-#ifndef DEVRT_TEST_OWNS_PTHREAD_CREATE
-#define DEVRT_TEST_OWNS_PTHREAD_CREATE 1
-#endif
+#define DEVRT_TEST_OWNS_PTHREAD_CREATE (!DEVRT_TEST_TSAN && !DEVRT_TEST_ASAN)
 
 namespace devrt::test {
 namespace {

@@ -9,14 +9,7 @@
 
 #include "devrt/sim/explore.h"
 #include "tests/sim/bodies.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define DEVRT_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define DEVRT_TEST_TSAN 1
-#endif
-#endif
+#include "tests/support/sanitizers.h"
 
 namespace devrt::testing {
 namespace {
@@ -29,7 +22,7 @@ using Verdict = sim::Result::Verdict;
 class StdLocks : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(DEVRT_TEST_TSAN)
+#if DEVRT_TEST_TSAN
     GTEST_SKIP() << "ThreadSanitizer delays the signal that controls locks";
 #endif
   }

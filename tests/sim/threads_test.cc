@@ -19,14 +19,7 @@
 #include "devrt/streams/sync.h"
 #include "tests/sim/bodies.h"
 #include "tests/sim/thread_mistakes.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define DEVRT_TEST_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define DEVRT_TEST_TSAN 1
-#endif
-#endif
+#include "tests/support/sanitizers.h"
 
 namespace devrt::testing {
 namespace {
@@ -39,7 +32,7 @@ std::vector<ThreadMistake> AllMistakes() {
   std::vector<ThreadMistake> all = LockMistakes();
   const std::vector<ThreadMistake>& others = OrderMistakes();
   all.insert(all.end(), others.begin(), others.end());
-#if defined(DEVRT_TEST_TSAN)  // it delays the signal that controls locks
+#if DEVRT_TEST_TSAN  // it delays the signal that controls locks
   all.erase(std::remove_if(
                 all.begin(), all.end(),
                 [](const ThreadMistake& one) { return one.has_locks_of_std; }),

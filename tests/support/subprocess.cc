@@ -16,6 +16,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/sanitizers.h"
+
 namespace devrt::testing {
 namespace {
 
@@ -53,7 +55,7 @@ ProcessResult Collect(pid_t child, int fd, int seconds) {
   return result;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if DEVRT_TEST_ASAN
 // True if the kernel says that the thread sleeps.  `task` is its folder in
 // /proc.
 bool Sleeps(const std::filesystem::path& task) {

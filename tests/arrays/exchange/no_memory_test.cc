@@ -2,7 +2,7 @@
 //
 // The exchange API in C where the host has no memory left.
 
-#include <cstdlib>
+#include <cstddef>
 #include <new>
 
 #include "devrt/arrays/devrt_exchange.h"
@@ -15,25 +15,35 @@ namespace {
 constexpr int kAny = -1;
 thread_local int t_left = kAny;
 
-void* Get(size_t size) {
+void Count() {
   if (t_left == 0) throw std::bad_alloc();
   if (t_left != kAny) --t_left;
-  void* const block = std::malloc(size);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
 }
 
 }  // namespace
 
-void* operator new(size_t size) { return Get(size); }
-void* operator new[](size_t size) { return Get(size); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  return t_left == 0 ? nullptr : std::malloc(size);
+// The linker puts these in place of operator new (meson.build): clang's
+// sanitizers have an operator new of their own, which no program can replace.
+extern "C" {
+void* __real__Znwm(size_t size);
+void* __real__Znam(size_t size);
+void* __real__ZnwmRKSt9nothrow_t(size_t size, const std::nothrow_t& tag);
+void* __wrap__Znwm(size_t size);
+void* __wrap__Znam(size_t size);
+void* __wrap__ZnwmRKSt9nothrow_t(size_t size, const std::nothrow_t& tag);
+
+void* __wrap__Znwm(size_t size) {
+  Count();
+  return __real__Znwm(size);
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete[](void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t) noexcept { std::free(block); }
-void operator delete[](void* block, size_t) noexcept { std::free(block); }
+void* __wrap__Znam(size_t size) {
+  Count();
+  return __real__Znam(size);
+}
+void* __wrap__ZnwmRKSt9nothrow_t(size_t size, const std::nothrow_t& tag) {
+  return t_left == 0 ? nullptr : __real__ZnwmRKSt9nothrow_t(size, tag);
+}
+}
 
 namespace devrt::testing {
 namespace {

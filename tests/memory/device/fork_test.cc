@@ -19,19 +19,11 @@
 #include "memory/common/ledger.h"
 #include "memory/device/device_allocator.h"
 #include "tests/support/mtia_fixture.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/subprocess.h"
 
 // ThreadSanitizer has its own function of that name.
-#if defined(__SANITIZE_THREAD__)
-#define DEVRT_TEST_COUNTS_LOCKS 0
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define DEVRT_TEST_COUNTS_LOCKS 0
-#endif
-#endif
-#ifndef DEVRT_TEST_COUNTS_LOCKS
-#define DEVRT_TEST_COUNTS_LOCKS 1
-#endif
+#define DEVRT_TEST_COUNTS_LOCKS (!DEVRT_TEST_TSAN)
 
 namespace {
 thread_local int t_locks = 0;
@@ -181,7 +173,7 @@ void InGrandchild(const std::function<void(Made*)>& body) {
   InChild([&] {
     setenv("DEVRT_MTIA", "devices=1,pinned=64MiB", 1);
     std::optional<Made> made(std::in_place);
-    EXPECT_EQ(t_locks > 0, DEVRT_TEST_COUNTS_LOCKS == 1) << "nothing counts";
+    EXPECT_EQ(t_locks > 0, DEVRT_TEST_COUNTS_LOCKS) << "nothing counts";
     {
       const internal::Ledger::Exclusive held(
           &internal::DeviceAllocator::Of(made->device.record())->ledger());

@@ -21,6 +21,7 @@
 #include "devrt/runtime/status.h"
 #include "devrt/streams/event.h"
 #include "devrt/streams/stream.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/unit/runtime/plugin_files.h"
@@ -175,7 +176,7 @@ std::string& LoggedLine() {
 }
 
 TEST(LoaderTest, ForbiddenActsOfOpenAreNamed) {
-#ifdef __SANITIZE_THREAD__
+#if DEVRT_TEST_TSAN
   GTEST_SKIP() << "ThreadSanitizer has a thread of its own: nobody is alone";
 #endif
   const struct {
