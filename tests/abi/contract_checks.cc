@@ -29,8 +29,9 @@ std::atomic<int> exit_handlers{0};
 
 // Counts what a plugin registers for the end of the process: atexit functions
 // and the destructors of static objects.
-extern "C" int __cxa_atexit(void (*)(void*), void* arg, void* dso);
-extern "C" int __cxa_atexit(void (*function)(void*), void* arg, void* dso) {
+extern "C" int __cxa_atexit(void (*)(void*), void* arg, void* dso) noexcept;
+extern "C" int __cxa_atexit(void (*function)(void*), void* arg,
+                            void* dso) noexcept {
   using Function = int (*)(void (*)(void*), void*, void*);
   static const Function next =
       reinterpret_cast<Function>(dlsym(RTLD_NEXT, "__cxa_atexit"));
