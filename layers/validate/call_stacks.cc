@@ -1,31 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/validate/call_stacks.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 namespace devrt::race {
 namespace {
 
-struct Module {
-  const void* base = nullptr;
-  std::string_view name;  // "libdevrt.so.0"; valid while the module is loaded
-};
-
-Module ModuleOf(const void* code) {
-  Dl_info info = {};
-  if (code == nullptr || dladdr(code, &info) == 0) return {};
-  const std::string_view path = info.dli_fname;
-  return {info.dli_fbase, path.substr(path.rfind('/') + 1)};
-}
-
 bool BeginsWith(std::string_view text, std::string_view begin) {
   return text.substr(0, begin.size()) == begin;
+}
+
+// Returns true for what calls the function of a std::thread.
+bool StartsThreads(const CodePlace& frame) {
+  for (const std::string_view begin : {"std::", "__gthread_", "__pthread_"}) {
+    if (BeginsWith(frame.function, begin)) return true;
+  }
+  return false;
 }
 
 // The library, its backends and its layers.
@@ -51,22 +48,34 @@ void DropStart(std::vector<const void*>* codes) {
   while (!codes->empty() && IsOfStart(codes->back())) codes->pop_back();
 }
 
-std::string_view FileOf(std::string_view site) {
-  return site.substr(0, site.rfind(':'));
+// "train.cc" of "./train.cc", which is what clang calls a file in __FILE__ and
+// not in debug information.
+std::string_view WithoutDot(std::string_view path) {
+  return path.substr(BeginsWith(path, "./") ? 2 : 0);
 }
 
 // The program's call has the site's line, or at least its file: a call of
-// several lines has several line numbers.
+// several lines has several line numbers.  clang gives the call the line of a
+// default argument, in a header of devrt.
 std::vector<CodePlace>::iterator FindCall(std::vector<CodePlace>* frames,
                                           const std::string& site) {
   if (site.empty()) return frames->begin();
-  const auto call = std::find_if(
-      frames->begin(), frames->end(),
-      [&](const CodePlace& frame) { return frame.Text() == site; });
-  if (call != frames->end()) return call;
-  return std::find_if(
-      frames->begin(), frames->end(),
-      [&](const CodePlace& frame) { return frame.file == FileOf(site); });
+  const std::string_view place = WithoutDot(site);
+  const size_t colon = place.rfind(':');
+  const std::string_view file = place.substr(0, colon);
+  for (auto frame = frames->begin(); frame != frames->end(); ++frame) {
+    if (WithoutDot(frame->Text()) == place) return frame;
+  }
+  for (auto frame = frames->begin(); frame != frames->end(); ++frame) {
+    if (WithoutDot(frame->file) == file) return frame;
+    const bool is_header = frame->file.find("devrt/") != std::string::npos;
+    if (is_header && !BeginsWith(frame->function, "devrt::")) {
+      frame->file = file;
+      frame->line = std::atoi(place.substr(colon + 1).data());
+      return frame;
+    }
+  }
+  return frames->end();
 }
 
 }  // namespace
@@ -80,6 +89,11 @@ CallStacks::CallStacks(const devrt_host_v0* host, CodePlaces* places,
 }
 
 void CallStacks::Want(bool wanted) {
+  if (wanted) {
+    places_->Load();
+    void* address = nullptr;
+    backtrace(&address, 1);  // the first one loads a library
+  }
   if (program_ != nullptr) program_->want(host_->host, wanted ? 1 : 0);
 }
 
@@ -127,10 +141,10 @@ bool CallStacks::IsBusy() const {
 
 bool CallStacks::IsInterpreter(const void* code) const {
   if (program_ == nullptr) return false;
-  const void* const base = ModuleOf(code).base;
+  const void* const begin = ModuleOf(code).begin;
   const void* known = program_->interpreter(host_->host, 0);
   for (uint32_t i = 1; known != nullptr; ++i) {
-    if (ModuleOf(known).base == base) return true;
+    if (ModuleOf(known).begin == begin) return true;
     known = program_->interpreter(host_->host, i);
   }
   return false;
@@ -153,16 +167,14 @@ std::vector<CodePlace> CallStacks::NativeFrames(const Words& words,
   if (has_start) DropStart(&codes);
   std::vector<CodePlace> frames;
   for (const void* const code : codes) {
-    for (CodePlace& frame : places_->At(code)) {
-      frames.push_back(std::move(frame));
-    }
+    std::vector<CodePlace> places = places_->At(code);
+    // Its module was unloaded, or it was made at run time.
+    if (places.empty()) places.push_back({"", "", 0, "unknown code"});
+    std::move(places.begin(), places.end(), std::back_inserter(frames));
   }
   const auto call = FindCall(&frames, site);
   if (call != frames.end()) frames.erase(frames.begin(), call);
-  // What calls the function of a std::thread.
-  while (!frames.empty() && BeginsWith(frames.back().function, "std::")) {
-    frames.pop_back();
-  }
+  while (!frames.empty() && StartsThreads(frames.back())) frames.pop_back();
   return frames;
 }
 

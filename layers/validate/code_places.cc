@@ -3,6 +3,8 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -78,23 +81,58 @@ std::string FunctionName(const char* symbol) {
   return std::string(name.substr(BeginOfName(name)));
 }
 
-// The module and the exported function of the instruction.
+// The instruction's offset in its module, as addr2line takes it.
 CodePlace ModulePlace(const void* instruction) {
+  const CodeModule module = ModuleOf(instruction);
   CodePlace place;
-  Dl_info info = {};
-  if (instruction == nullptr || dladdr(instruction, &info) == 0) return place;
-  const std::string_view path = info.dli_fname;
+  if (module.begin == nullptr) return place;
   std::array<char, 32> offset;
   std::snprintf(offset.data(), offset.size(), "+0x%" PRIxPTR,
-                reinterpret_cast<uintptr_t>(instruction) -
-                    reinterpret_cast<uintptr_t>(info.dli_fbase));
-  place.module = path.substr(path.rfind('/') + 1);
+                reinterpret_cast<uintptr_t>(instruction) - module.bias);
+  place.module = module.name;
   place.module += offset.data();
-  if (info.dli_sname != nullptr) place.function = FunctionName(info.dli_sname);
   return place;
 }
 
+// The exported function of the instruction, or "".
+std::string ExportedFunction(const void* instruction) {
+  Dl_info info = {};
+  if (dladdr(instruction, &info) == 0 || info.dli_sname == nullptr) return "";
+  return FunctionName(info.dli_sname);
+}
+
+// How many modules the process has unloaded.
+uint64_t Unloads() {
+  uint64_t count = 0;
+  const auto read = [](dl_phdr_info* info, size_t, void* out) {
+    *static_cast<uint64_t*>(out) = info->dlpi_subs;
+    return 1;
+  };
+  dl_iterate_phdr(read, &count);
+  return count;
+}
+
 }  // namespace
+
+CodeModule ModuleOf(const void* code) {
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+  // Unlike dladdr it takes no lock: a module's initialization, which has the
+  // dynamic linker's lock, may call devrt and wait for the caller's lock.
+  dl_find_object found = {};
+  if (_dl_find_object(const_cast<void*>(code), &found) != 0) return {};
+  const void* const begin = found.dlfo_map_start;
+  const link_map* const map = found.dlfo_link_map;
+#else  // before glibc 2.35
+  Dl_info info = {};
+  void* extra = nullptr;
+  if (dladdr1(code, &info, &extra, RTLD_DL_LINKMAP) == 0) return {};
+  const void* const begin = info.dli_fbase;
+  const auto* const map = static_cast<const link_map*>(extra);
+#endif
+  std::string_view path = map->l_name;
+  if (path.empty()) path = program_invocation_name;
+  return {begin, map->l_addr, path.substr(path.rfind('/') + 1)};
+}
 
 std::string CodePlace::Text() const {
   if (!file.empty()) return file + ":" + std::to_string(line);
@@ -119,28 +157,31 @@ class CodePlaces::Lines {
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
 
+  // What is known of modules may be wrong, since one was unloaded.
+  void Forget() {
+    units_.clear();
+    if (process_ != nullptr) end_(process_);
+    process_ = nullptr;
+  }
+
   // `place` has what is known without debug information.
   std::vector<CodePlace> At(const void* instruction, const CodePlace& place) {
     const auto address = reinterpret_cast<Dwarf_Addr>(instruction);
-    Dwfl_Module* module = addrmodule_(process_, address);
-    if (module == nullptr) {
-      // It may be newer than the list of modules.
-      if (!ReadModules()) return {place};
-      module = addrmodule_(process_, address);
-    }
+    Dwfl_Module* const module = ModuleAt(address);
     if (module == nullptr) return {place};
     CodePlace here = place;
     const char* const symbol = module_addrname_(module, address);
     if (symbol != nullptr) here.function = FunctionName(symbol);
-    Dwfl_Line* const line = module_getsrc_(module, address);
     Dwarf_Addr bias = 0;
-    Dwarf_Die* const unit = module_addrdie_(module, address, &bias);
-    if (line == nullptr || unit == nullptr) return {here};
+    Dwarf_Die* const unit = UnitAt(module, address, &bias);
+    if (unit == nullptr) return {here};
+    const Dwarf_Addr pc = address - bias;
+    Dwarf_Line* const line = getsrc_die_(unit, pc);
+    if (line == nullptr) return {here};
     const std::string folder = FolderOf(unit);
-    const char* const file =
-        lineinfo_(line, nullptr, &here.line, nullptr, nullptr, nullptr);
-    here.file = WithoutFolder(file, folder);
-    return WithInlined(unit, address - bias, folder, std::move(here));
+    lineno_(line, &here.line);
+    here.file = WithoutFolder(linesrc_(line, nullptr, nullptr), folder);
+    return WithInlined(unit, pc, folder, std::move(here));
   }
 
  private:
@@ -161,8 +202,11 @@ class CodePlaces::Lines {
         Find(handle, "dwfl_addrmodule", &addrmodule_) &&
         Find(handle, "dwfl_module_addrname", &module_addrname_) &&
         Find(handle, "dwfl_module_addrdie", &module_addrdie_) &&
-        Find(handle, "dwfl_module_getsrc", &module_getsrc_) &&
-        Find(handle, "dwfl_lineinfo", &lineinfo_) &&
+        Find(handle, "dwfl_module_nextcu", &module_nextcu_) &&
+        Find(handle, "dwarf_ranges", &ranges_) &&
+        Find(handle, "dwarf_getsrc_die", &getsrc_die_) &&
+        Find(handle, "dwarf_linesrc", &linesrc_) &&
+        Find(handle, "dwarf_lineno", &lineno_) &&
         Find(handle, "dwarf_getscopes", &getscopes_) &&
         Find(handle, "dwarf_getscopes_die", &getscopes_die_) &&
         Find(handle, "dwarf_tag", &tag_) &&
@@ -170,6 +214,7 @@ class CodePlaces::Lines {
         Find(handle, "dwarf_attr_integrate", &attr_integrate_) &&
         Find(handle, "dwarf_formstring", &formstring_) &&
         Find(handle, "dwarf_formudata", &formudata_) &&
+        Find(handle, "dwarf_formref_die", &formref_die_) &&
         Find(handle, "dwarf_diename", &diename_) &&
         Find(handle, "dwarf_getsrcfiles", &getsrcfiles_) &&
         Find(handle, "dwarf_filesrc", &filesrc_) &&
@@ -177,14 +222,58 @@ class CodePlaces::Lines {
         // The standard one would ask servers.
         Find(handle, "dwfl_build_id_find_debuginfo",
              &callbacks_.find_debuginfo);
-    if (!has_all) return false;
-    process_ = begin_(&callbacks_);
-    return process_ != nullptr && ReadModules();
+    return has_all;
+  }
+
+  Dwfl_Module* ModuleAt(Dwarf_Addr address) {
+    Dwfl_Module* const known =
+        process_ == nullptr ? nullptr : addrmodule_(process_, address);
+    // It may be newer than the list of modules.
+    if (known != nullptr || !ReadModules()) return known;
+    return addrmodule_(process_, address);
   }
   bool ReadModules() {
+    if (process_ == nullptr) process_ = begin_(&callbacks_);
+    if (process_ == nullptr) return false;
     report_begin_add_(process_);
     const bool read = linux_proc_report_(process_, getpid()) == 0;
     return report_end_(process_, nullptr, nullptr) == 0 && read;
+  }
+
+  struct Unit {
+    Dwarf_Addr end = 0;
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* die = nullptr;
+  };
+  using Units = std::map<Dwarf_Addr, Unit>;  // by the begin of their code
+
+  // The compilation unit of the code at `address`.
+  Dwarf_Die* UnitAt(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr* bias) {
+    Dwarf_Die* const unit = module_addrdie_(module, address, bias);
+    if (unit != nullptr) return unit;
+    // libdw looks into a table that clang does not write (.debug_aranges).
+    const Units& units = UnitsOf(module);
+    auto next = units.upper_bound(address);
+    if (next == units.begin() || (--next)->second.end <= address) {
+      return nullptr;
+    }
+    *bias = next->second.bias;
+    return next->second.die;
+  }
+  const Units& UnitsOf(Dwfl_Module* module) {
+    const auto [known, is_new] = units_.try_emplace(module);
+    Units& units = known->second;
+    if (!is_new) return units;
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* die = module_nextcu_(module, nullptr, &bias);
+    for (; die != nullptr; die = module_nextcu_(module, die, &bias)) {
+      Dwarf_Addr base = 0, begin = 0, end = 0;
+      ptrdiff_t at = ranges_(die, 0, &base, &begin, &end);
+      for (; at > 0; at = ranges_(die, at, &base, &begin, &end)) {
+        units.emplace(begin + bias, Unit{end + bias, bias, die});
+      }
+    }
+    return units;
   }
 
   const char* StringOf(Dwarf_Die* die, unsigned name) const {
@@ -197,12 +286,49 @@ class CodePlaces::Lines {
     formudata_(attr_(die, name, &attribute), &number);
     return number;
   }
+  // An inlined function, and one that is defined outside of its class, refer to
+  // the entry that has its name and its scope.
+  Dwarf_Die DeclarationOf(const Dwarf_Die* function) const {
+    Dwarf_Die declaration = *function;
+    Dwarf_Attribute attribute;
+    Dwarf_Die other;
+    for (const unsigned link : {DW_AT_abstract_origin, DW_AT_specification}) {
+      if (formref_die_(attr_(&declaration, link, &attribute), &other) !=
+          nullptr) {
+        declaration = other;
+      }
+    }
+    return declaration;
+  }
+  // Functions of C, and those of local classes, have no linkage name.
   std::string NameOf(Dwarf_Die* function) const {
     const char* const symbol = StringOf(function, DW_AT_linkage_name);
     if (symbol != nullptr) return FunctionName(symbol);
-    const char* const name = diename_(function);
-    if (name == nullptr) return "";
-    return std::strcmp(name, "operator()") == 0 ? "{lambda}" : name;
+    Dwarf_Die declaration = DeclarationOf(function);
+    const char* const own = diename_(&declaration);
+    std::string name = own == nullptr ? "" : own;
+    Dwarf_Die* given = nullptr;
+    const int count = getscopes_die_(&declaration, &given);
+    const std::unique_ptr<Dwarf_Die, Free> scopes(count > 0 ? given : nullptr);
+    for (int i = 1; i < count; ++i) {
+      Dwarf_Die* const scope = scopes.get() + i;
+      const int tag = tag_(scope);
+      if (tag == DW_TAG_subprogram) return NameOf(scope) + "::" + name;
+      const char* const scope_name = diename_(scope);
+      if (tag == DW_TAG_namespace) {
+        name = (scope_name == nullptr ? "(anonymous namespace)"
+                                      : std::string(scope_name)) +
+               "::" + name;
+      } else if (tag == DW_TAG_class_type || tag == DW_TAG_structure_type) {
+        if (scope_name == nullptr ||
+            std::strncmp(scope_name, "<lambda", 7) == 0) {
+          name = "{lambda}";
+        } else {
+          name = std::string(scope_name) + "::" + name;
+        }
+      }
+    }
+    return name;
   }
   std::string FolderOf(Dwarf_Die* unit) const {
     const char* const folder = StringOf(unit, DW_AT_comp_dir);
@@ -236,8 +362,8 @@ class CodePlaces::Lines {
       if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) {
         continue;
       }
-      here.function = NameOf(scope);
-      if (tag == DW_TAG_subprogram && !symbol.empty()) here.function = symbol;
+      here.function =
+          tag == DW_TAG_subprogram && !symbol.empty() ? symbol : NameOf(scope);
       places.push_back(here);
       if (tag == DW_TAG_subprogram) break;
       here.line = static_cast<int>(NumberOf(scope, DW_AT_call_line));
@@ -251,7 +377,8 @@ class CodePlaces::Lines {
   }
 
   Dwfl_Callbacks callbacks_ = {};
-  Dwfl* process_ = nullptr;
+  Dwfl* process_ = nullptr;  // nullptr: nothing is known of modules
+  std::unordered_map<Dwfl_Module*, Units> units_;
   decltype(&dwfl_begin) begin_ = nullptr;
   decltype(&dwfl_end) end_ = nullptr;
   decltype(&dwfl_report_begin_add) report_begin_add_ = nullptr;
@@ -260,8 +387,11 @@ class CodePlaces::Lines {
   decltype(&dwfl_addrmodule) addrmodule_ = nullptr;
   decltype(&dwfl_module_addrname) module_addrname_ = nullptr;
   decltype(&dwfl_module_addrdie) module_addrdie_ = nullptr;
-  decltype(&dwfl_module_getsrc) module_getsrc_ = nullptr;
-  decltype(&dwfl_lineinfo) lineinfo_ = nullptr;
+  decltype(&dwfl_module_nextcu) module_nextcu_ = nullptr;
+  decltype(&dwarf_ranges) ranges_ = nullptr;
+  decltype(&dwarf_getsrc_die) getsrc_die_ = nullptr;
+  decltype(&dwarf_linesrc) linesrc_ = nullptr;
+  decltype(&dwarf_lineno) lineno_ = nullptr;
   decltype(&dwarf_getscopes) getscopes_ = nullptr;
   decltype(&dwarf_getscopes_die) getscopes_die_ = nullptr;
   decltype(&dwarf_tag) tag_ = nullptr;
@@ -269,6 +399,7 @@ class CodePlaces::Lines {
   decltype(&dwarf_attr_integrate) attr_integrate_ = nullptr;
   decltype(&dwarf_formstring) formstring_ = nullptr;
   decltype(&dwarf_formudata) formudata_ = nullptr;
+  decltype(&dwarf_formref_die) formref_die_ = nullptr;
   decltype(&dwarf_diename) diename_ = nullptr;
   decltype(&dwarf_getsrcfiles) getsrcfiles_ = nullptr;
   decltype(&dwarf_filesrc) filesrc_ = nullptr;
@@ -279,6 +410,7 @@ class CodePlaces::Lines {
 class CodePlaces::Lines {
  public:
   static std::unique_ptr<Lines> Open(const char*) { return nullptr; }
+  void Forget() {}
   std::vector<CodePlace> At(const void*, const CodePlace& place) {
     return {place};
   }
@@ -294,18 +426,30 @@ bool CodePlaces::IsBusy() const {
   return !lock.owns_lock();
 }
 
-std::vector<CodePlace> CodePlaces::At(const void* instruction) {
+void CodePlaces::Load() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!std::exchange(is_loaded_, true)) lines_ = Lines::Open(library_);
+}
+
+std::vector<CodePlace> CodePlaces::At(const void* instruction) {
+  Load();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const uint64_t unloads = Unloads(); unloads_ != unloads) {
+    unloads_ = unloads;
+    known_.clear();
+    if (lines_ != nullptr) lines_->Forget();
+  }
   const auto known = known_.find(instruction);
   if (known != known_.end()) return known->second;
-  const CodePlace place = ModulePlace(instruction);
+  CodePlace place = ModulePlace(instruction);
   if (place.module.empty()) return {};
-  if (!is_loaded_) {
-    is_loaded_ = true;
-    lines_ = Lines::Open(library_);
+  std::vector<CodePlace> places;
+  if (lines_ != nullptr) {
+    places = lines_->At(instruction, place);
+  } else {
+    place.function = ExportedFunction(instruction);
+    places.push_back(std::move(place));
   }
-  std::vector<CodePlace> places = {place};
-  if (lines_ != nullptr) places = lines_->At(instruction, place);
   known_.emplace(instruction, places);
   return places;
 }

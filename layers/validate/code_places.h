@@ -7,12 +7,13 @@
 //     text += place.Text();  // "train.cc:80", or "train+0x1234 (main)"
 //   }
 //
-// Lines come from elfutils' libdw, which is loaded at the first question.  So
-// the layer works where the library is missing, and a program without findings
-// does not pay for it.  A place then has the offset in its module, which
-// addr2line takes.  Nothing is fetched from another machine.
+// Lines come from elfutils' libdw, which is loaded and not linked.  So the
+// layer works where the library is missing: a place then has the offset in its
+// module, which addr2line takes.  Nothing is fetched from another machine.
 //
-// Threads: any; each function takes the lock.
+// Threads: any; each function takes the lock.  With libdw, after Load(), At()
+// waits for no lock of the dynamic linker, so its caller may have a lock that a
+// module's initialization takes.
 
 #ifndef DEVRT_LAYERS_VALIDATE_CODE_PLACES_H_
 #define DEVRT_LAYERS_VALIDATE_CODE_PLACES_H_
@@ -21,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +38,14 @@ struct CodePlace {
   std::string Text() const;
 };
 
+// The program or a library.
+struct CodeModule {
+  const void* begin = nullptr;  // nullptr: the code is in no module
+  uintptr_t bias = 0;           // how far its addresses are moved
+  std::string_view name;  // "libdevrt.so.0"; valid while the module is loaded
+};
+CodeModule ModuleOf(const void* code);
+
 class CodePlaces {
  public:
   // `library` is what to load for lines; tests name one that does not exist.
@@ -44,6 +54,8 @@ class CodePlaces {
   CodePlaces(const CodePlaces&) = delete;
   CodePlaces& operator=(const CodePlaces&) = delete;
 
+  // Loads the library, which the first At() does otherwise.
+  void Load();
   // The place of the instruction, and then the places of the calls that the
   // compiler has replaced by their functions' code, from the inside out.  Empty
   // for an address that is in no module.
@@ -59,6 +71,7 @@ class CodePlaces {
   bool is_loaded_ = false;
   std::unique_ptr<Lines> lines_;  // nullptr: there is no such library
   std::unordered_map<const void*, std::vector<CodePlace>> known_;
+  uint64_t unloads_ = 0;  // of modules, when the places became known
 };
 
 }  // namespace devrt::race

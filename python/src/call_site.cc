@@ -2,7 +2,6 @@
 #include "python/src/call_site.h"
 
 #include <cstring>
-#include <unordered_map>
 #include <utility>
 
 #include "arrays/storage/storage.h"
@@ -64,19 +63,15 @@ PyFrameObject* FrameOfProgram() {
 }
 
 // The text of a file's or a function's name.  Sites and frames need texts that
-// live for ever, so names are kept for ever.
+// live for ever, so names are kept for ever.  Equal names have one text: code
+// that is compiled again has new names.
 const char* TextOf(PyObject* name) {
-  static auto* names = new std::unordered_map<PyObject*, const char*>;
-  auto found = names->find(name);
-  if (found == names->end()) {
-    const char* text = PyUnicode_AsUTF8(name);
-    if (text == nullptr) {
-      PyErr_Clear();
-      text = "?";
-    }
-    found = names->emplace(NewRef(name), text).first;
-  }
-  return found->second;
+  static PyObject* const names = PyDict_New();
+  PyObject* const kept = PyDict_SetDefault(names, name, name);
+  const char* const text = kept == nullptr ? nullptr : PyUnicode_AsUTF8(kept);
+  if (text != nullptr) return text;
+  PyErr_Clear();
+  return "?";
 }
 
 devrt_program_frame_v0 Note(PyFrameObject* frame) {

@@ -3,6 +3,7 @@
 // The classes below the call stacks of findings: numbers of stacks, and places
 // of code with libdw and without it.
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +21,11 @@
 #include "layers/validate/call_stacks.h"
 #include "layers/validate/code_places.h"
 #include "tests/support/libdw.h"
+
+// Code with the line that clang gives to a call with a default argument.
+namespace program {
+uint32_t Call(devrt::race::CallStacks* stacks);
+}
 
 namespace devrt::race {
 namespace {
@@ -27,6 +35,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 using testing::HasLibdw;
@@ -71,6 +80,7 @@ TEST(CodePlaces, HaveTheFunctionsThatTheCompilerPutIntoOne) {
   EXPECT_THAT(found[1].function, EndsWith("CallerOfInlined"));
   EXPECT_EQ(found[0].file, __FILE__);
   EXPECT_EQ(found[1].file, __FILE__);
+  EXPECT_THAT(found[0].function, EndsWith("CallerOfInlined::{lambda}"));
 }
 
 TEST(CodePlaces, WithoutLibdwHaveTheOffset) {
@@ -94,6 +104,31 @@ TEST(CodePlaces, AnAddressOfNoModuleHasNone) {
   EXPECT_THAT(places.At(&on_the_stack), IsEmpty());
 }
 
+TEST(CodePlaces, OfAModuleThatWasUnloadedAreForgotten) {
+  void* const module = dlopen("libresolv.so.2", RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(module, nullptr) << dlerror();
+  const void* const code = dlsym(module, "ns_sprintrr");
+  CodePlaces places;
+  EXPECT_THAT(places.At(code), SizeIs(1));
+  dlclose(module);
+  EXPECT_THAT(places.At(code), IsEmpty());
+}
+
+TEST(CodePlaces, HaveTheScopesOfFunctionsWithoutALinkageName) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  struct Local {
+    __attribute__((always_inline)) const void* Find() const {
+      void* addresses[2];
+      backtrace(addresses, 2);
+      return static_cast<char*>(addresses[0]) - 1;
+    }
+  };
+  CodePlaces places;
+  const std::vector<CodePlace> found = places.At(Local().Find());
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_THAT(found[0].function, HasSubstr("::TestBody::Local::Find"));
+}
+
 // A signal handler may end the process in the middle of a call.
 TEST(CodePlaces, ACallThatIsUnderWayIsSeen) {
   if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
@@ -110,6 +145,40 @@ TEST(CodePlaces, ACallThatIsUnderWayIsSeen) {
   close(open(pipe.c_str(), O_WRONLY));
   caller.join();
   EXPECT_FALSE(stacks.IsBusy());
+  unlink(pipe.c_str());
+}
+
+// A module's initialization may wait for the lock of who writes a report.
+TEST(CallStacks, DoNotWaitForModulesThatAreLoaded) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  CodePlaces places;
+  CallStacks stacks(nullptr, &places);
+  stacks.Want(true);
+  std::promise<void> is_loading;
+  std::promise<void> is_ready;
+  std::future<CallStack> stack = std::async(std::launch::async, [&] {
+    // libdw's variables of the thread are made at its first call.
+    places.At(reinterpret_cast<const void*>(&FindHere));
+    is_ready.set_value();
+    is_loading.get_future().wait();
+    return stacks.TextOf(stacks.Take(), "");
+  });
+  is_ready.get_future().wait();
+  const std::string pipe =
+      ::testing::TempDir() + "module." + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread loader([&] { dlopen(pipe.c_str(), RTLD_NOW); });
+  // The loader waits for the module's text as long as the pipe is open.
+  int writer = -1;
+  while ((writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) < 0) {
+    std::this_thread::yield();
+  }
+  is_loading.set_value();
+  EXPECT_EQ(stack.wait_for(std::chrono::seconds(10)),
+            std::future_status::ready);
+  close(writer);
+  loader.join();
+  EXPECT_THAT(stack.get().frames, Not(IsEmpty()));
   unlink(pipe.c_str());
 }
 
@@ -156,7 +225,7 @@ TEST(CallStacks, TooManyStacksHaveNoNumber) {
   const uint32_t second = stacks.Take();
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 0);
-  EXPECT_THAT(stacks.TextOf(first, "").frames, ::testing::Not(IsEmpty()));
+  EXPECT_THAT(stacks.TextOf(first, "").frames, Not(IsEmpty()));
   EXPECT_THAT(stacks.TextOf(second, "").frames, IsEmpty());
 }
 
@@ -168,11 +237,28 @@ TEST(CallStacks, BeginAtTheCallOfTheProgram) {
   const uint32_t number = stacks.Take();
   const CallStack stack =
       stacks.TextOf(number, __FILE__ ":" + std::to_string(line));
-  ASSERT_THAT(stack.frames, ::testing::Not(IsEmpty()));
+  ASSERT_THAT(stack.frames, Not(IsEmpty()));
   EXPECT_EQ(stack.frames[0].line, line);
   EXPECT_THAT(stack.frames[0].function, HasSubstr("BeginAtTheCall"));
   EXPECT_EQ(stack.frames.back().function, "main");
   EXPECT_EQ(stack.left_out, 0);
+  // As clang writes __FILE__ in a header of the folder.
+  const CallStack with_dot =
+      stacks.TextOf(number, "./" __FILE__ ":" + std::to_string(line));
+  EXPECT_THAT(with_dot.frames, SizeIs(stack.frames.size()));
+  EXPECT_EQ(with_dot.frames[0].line, line);
+}
+
+TEST(CallStacks, HaveTheLineOfTheCallAndNotOfADefaultArgument) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  CodePlaces places;
+  CallStacks stacks(nullptr, &places);
+  const uint32_t number = program::Call(&stacks);
+  const CallStack stack = stacks.TextOf(number, "train.cc:12");
+  ASSERT_GT(stack.frames.size(), 2);
+  EXPECT_EQ(stack.frames[0].function, "program::Call");
+  EXPECT_EQ(stack.frames[0].Text(), "train.cc:12");
+  EXPECT_EQ(stack.frames[1].file, __FILE__);
 }
 
 TEST(CallStacks, GoOnInTheProgramOfAnInterpreter) {
@@ -206,3 +292,12 @@ TEST(CallStacks, KeepNativeFramesInFrontOfAnInterpreter) {
 
 }  // namespace
 }  // namespace devrt::race
+
+namespace program {
+[[gnu::noinline]] uint32_t Call(devrt::race::CallStacks* stacks) {
+#line 139 "/usr/include/devrt/streams/launch.h"
+  const uint32_t number = stacks->Take();
+  asm volatile("");
+  return number;
+}
+}  // namespace program

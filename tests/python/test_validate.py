@@ -102,7 +102,7 @@ class Model:
 
 # Two functions that use one helper of another module.
 STACKS = f"""
-import json, threading, types
+import json, sys, threading, types
 import devrt
 with devrt.validate():
     pass
@@ -172,6 +172,19 @@ print(functions(find(in_a_thread)[1]["later"]))
 """)
     assert "'consume'" in out
     assert "'find'" not in out and "<module>" not in out
+
+
+def test_code_that_is_compiled_again_needs_no_more_memory(run):
+    out = run(STACKS + """
+def blocks_after(times):
+    for _ in range(times):
+        exec(compile("def f(): produce()\\nf()", "".join(["cell", ".py"]), "exec"))
+        device.synchronize()
+    return sys.getallocatedblocks()
+before = blocks_after(10)
+print((blocks_after(1000) - before) // 1000)
+""")
+    assert out == "0\n"
 
 
 def test_the_first_block_comes_before_the_first_backend(run):
