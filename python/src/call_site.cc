@@ -123,8 +123,8 @@ void SetSiteReader(SiteReader reader, bool reads) {
   const auto bit = static_cast<uint32_t>(reader);
   g_site_readers = reads ? g_site_readers | bit : g_site_readers & ~bit;
   if (reader != SiteReader::kLayers) return;
-  internal::g_program_stacks.interpreter[0] = &g_site_readers;
-  internal::g_program_stacks.interpreter[1] =
+  internal::GetProgramStacks().interpreter[0] = &g_site_readers;
+  internal::GetProgramStacks().interpreter[1] =
       reinterpret_cast<const void*>(&PyEval_GetFrame);
 }
 
@@ -137,7 +137,7 @@ void SiteHere::Find() {
   Py_DECREF(code);
   // Storages that the call makes and ends are recorded with its line.
   former_ = internal::Storage::SetEndSite(site_);
-  if (internal::g_program_stacks.wants != 0) {
+  if (internal::GetProgramStacks().wants != 0) {
     frames_ = NoteFrames(frame);
   } else {
     Py_DECREF(frame);

@@ -12,7 +12,10 @@ namespace devrt::internal {
 
 __thread ThreadState t_state __attribute__((tls_model("initial-exec"))) = {};
 
-ABSL_CONST_INIT ProgramStacks g_program_stacks;
+ProgramStacks& GetProgramStacks() {
+  ABSL_CONST_INIT static ProgramStacks stacks;
+  return stacks;
+}
 
 absl::Status HostFunctionError(const char* call) {
   const std::string text = absl::StrCat(

@@ -53,7 +53,9 @@ struct ProgramStacks {
   // Addresses in the binding and in the interpreter.
   std::atomic<const void*> interpreter[2] = {};
 };
-extern DEVRT_EXPORT ProgramStacks g_program_stacks;
+// A function: where a program has the library twice, AddressSanitizer reports a
+// variable that both export.
+DEVRT_EXPORT ProgramStacks& GetProgramStacks();
 
 // ---- The site of the thread's present call ----------------------------------
 

@@ -134,17 +134,17 @@ constexpr devrt_own_query_v0 kOwnQuery = {sizeof(devrt_own_query_v0), 0,
 
 void HostWantFrames(void*, uint32_t wanted) {
   if (wanted != 0) {
-    g_program_stacks.wants.fetch_add(1);
+    GetProgramStacks().wants.fetch_add(1);
   } else {
-    g_program_stacks.wants.fetch_sub(1);
+    GetProgramStacks().wants.fetch_sub(1);
   }
 }
 
 const devrt_program_frames_v0* HostFrames(void*) { return t_state.frames; }
 
 const void* HostInterpreter(void*, uint32_t index) {
-  constexpr uint32_t kCount = std::size(g_program_stacks.interpreter);
-  return index < kCount ? g_program_stacks.interpreter[index].load() : nullptr;
+  const auto& known = GetProgramStacks().interpreter;
+  return index < std::size(known) ? known[index].load() : nullptr;
 }
 
 constexpr devrt_program_stack_v0 kProgramStack = {

@@ -186,7 +186,7 @@ TEST_F(ValidateStacks, OfAThreadBeginWithItsFunction) {
 }
 
 // Frames of an interpreter's program are noted only while stacks are wanted.
-uint32_t Wants() { return internal::g_program_stacks.wants; }
+uint32_t Wants() { return internal::GetProgramStacks().wants; }
 
 TEST_F(ValidateStacks, EnableAsksForThemAndAnExplorationDoesNot) {
   InChild([] {

@@ -354,9 +354,9 @@ TEST_F(HostTableTest, FramesOfAnInterpretersProgram) {
   stack->want(host_->host, 1);
   stack->want(host_->host, 1);
   stack->want(host_->host, 0);
-  EXPECT_EQ(internal::g_program_stacks.wants, 1);
+  EXPECT_EQ(internal::GetProgramStacks().wants, 1);
   stack->want(host_->host, 0);
-  EXPECT_EQ(internal::g_program_stacks.wants, 0);
+  EXPECT_EQ(internal::GetProgramStacks().wants, 0);
 
   const devrt_program_frames_v0 frames = {sizeof frames, 0, nullptr, 0, 0};
   internal::t_state.frames = &frames;
@@ -365,11 +365,11 @@ TEST_F(HostTableTest, FramesOfAnInterpretersProgram) {
   internal::t_state.frames = nullptr;
 
   EXPECT_EQ(stack->interpreter(host_->host, 0), nullptr);
-  internal::g_program_stacks.interpreter[0] = this;
+  internal::GetProgramStacks().interpreter[0] = this;
   EXPECT_EQ(stack->interpreter(host_->host, 0), this);
   EXPECT_EQ(stack->interpreter(host_->host, 1), nullptr);
   EXPECT_EQ(stack->interpreter(host_->host, 2), nullptr);
-  internal::g_program_stacks.interpreter[0] = nullptr;
+  internal::GetProgramStacks().interpreter[0] = nullptr;
 }
 
 }  // namespace
