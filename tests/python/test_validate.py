@@ -174,6 +174,17 @@ print(functions(find(in_a_thread)[1]["later"]))
     assert "'find'" not in out and "<module>" not in out
 
 
+def test_the_end_of_an_object_has_a_stack(run):
+    out = run(STACKS + """
+def forget():
+    global memory
+    memory = None
+finding, found = find(forget)
+print(finding.kind, functions(found["later"])[:2])
+""")
+    assert out == "free-while-used ['forget', 'find']\n"
+
+
 def test_code_that_is_compiled_again_needs_no_more_memory(run):
     out = run(STACKS + """
 def blocks_after(times):

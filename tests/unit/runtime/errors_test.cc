@@ -363,6 +363,14 @@ TEST_F(HostTableTest, FramesOfAnInterpretersProgram) {
   EXPECT_EQ(stack->frames(host_->host), &frames);
   std::thread([&] { EXPECT_EQ(stack->frames(host_->host), nullptr); }).join();
   internal::t_state.frames = nullptr;
+  EXPECT_EQ(stack->frames(host_->host), nullptr);
+  static constexpr devrt_program_frames_v0 kHere = {sizeof kHere, 0, nullptr, 0,
+                                                    0};
+  internal::g_program_stacks.note = []() -> const devrt_program_frames_v0* {
+    return &kHere;
+  };
+  EXPECT_EQ(stack->frames(host_->host), &kHere);
+  internal::g_program_stacks.note = nullptr;
 
   EXPECT_EQ(stack->interpreter(host_->host, 0), nullptr);
   internal::g_program_stacks.interpreter[0] = this;
