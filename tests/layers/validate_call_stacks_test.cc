@@ -246,6 +246,20 @@ TEST(CallStacks, BeginAtTheCallOfTheProgram) {
   EXPECT_EQ(stack.left_out, 0);
 }
 
+TEST(CallStacks, HaveTheLinesOfCallsAndNotOfTheirReturns) {
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  CodePlaces places;
+  CallStacks stacks(nullptr, &places);
+  const int line = __LINE__ + 1;
+  stacks.Take();
+  asm volatile("nop");
+  std::vector<int> lines;
+  for (const CodePlace& frame : stacks.TextOf(1, "").frames) {
+    if (frame.file == __FILE__) lines.push_back(frame.line);
+  }
+  EXPECT_THAT(lines, ElementsAre(line));
+}
+
 TEST(CallStacks, GoOnInTheProgramOfAnInterpreter) {
   const FakeHost host;
   FakeHost::interpreter = reinterpret_cast<const void*>(&FindHere);
