@@ -59,7 +59,9 @@ typedef struct devrt_program_stack_v0 {
    * costs microseconds.  wanted 0 takes one such call back. */
   void (*want)(void* host, uint32_t wanted);
   /* [any] The frames of the calling thread's present call, valid until that
-   * call returns; NULL if the host has noted none. */
+   * call returns; NULL if the host has noted none.  Native code that the
+   * interpreter runs has frames as long as its thread has the interpreter's
+   * lock. */
   const devrt_program_frames_v0* (*frames)(void* host);
   /* [any] An address in the module number `index` of those that run the
    * program's language; NULL after the last one.  In a native stack, frames

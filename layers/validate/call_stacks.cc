@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -48,34 +47,22 @@ void DropStart(std::vector<const void*>* codes) {
   while (!codes->empty() && IsOfStart(codes->back())) codes->pop_back();
 }
 
-// "train.cc" of "./train.cc", which is what clang calls a file in __FILE__ and
-// not in debug information.
-std::string_view WithoutDot(std::string_view path) {
-  return path.substr(BeginsWith(path, "./") ? 2 : 0);
+std::string_view FileOf(std::string_view site) {
+  return site.substr(0, site.rfind(':'));
 }
 
 // The program's call has the site's line, or at least its file: a call of
-// several lines has several line numbers.  clang gives the call the line of a
-// default argument, in a header of devrt.
+// several lines has several line numbers.
 std::vector<CodePlace>::iterator FindCall(std::vector<CodePlace>* frames,
                                           const std::string& site) {
   if (site.empty()) return frames->begin();
-  const std::string_view place = WithoutDot(site);
-  const size_t colon = place.rfind(':');
-  const std::string_view file = place.substr(0, colon);
-  for (auto frame = frames->begin(); frame != frames->end(); ++frame) {
-    if (WithoutDot(frame->Text()) == place) return frame;
-  }
-  for (auto frame = frames->begin(); frame != frames->end(); ++frame) {
-    if (WithoutDot(frame->file) == file) return frame;
-    const bool is_header = frame->file.find("devrt/") != std::string::npos;
-    if (is_header && !BeginsWith(frame->function, "devrt::")) {
-      frame->file = file;
-      frame->line = std::atoi(place.substr(colon + 1).data());
-      return frame;
-    }
-  }
-  return frames->end();
+  const auto call = std::find_if(
+      frames->begin(), frames->end(),
+      [&](const CodePlace& frame) { return frame.Text() == site; });
+  if (call != frames->end()) return call;
+  return std::find_if(
+      frames->begin(), frames->end(),
+      [&](const CodePlace& frame) { return frame.file == FileOf(site); });
 }
 
 }  // namespace
@@ -151,7 +138,8 @@ bool CallStacks::IsInterpreter(const void* code) const {
 }
 
 std::vector<CodePlace> CallStacks::NativeFrames(const Words& words,
-                                                const std::string& site) const {
+                                                const std::string& site,
+                                                bool* meets_interpreter) const {
   std::vector<const void*> codes;
   bool has_start = words[0] < kDeepest;
   for (uint64_t i = 1; i <= words[0]; ++i) {
@@ -160,6 +148,7 @@ std::vector<CodePlace> CallStacks::NativeFrames(const Words& words,
     if (codes.empty() && IsOfDevrt(code)) continue;
     if (IsInterpreter(code)) {
       has_start = false;
+      *meets_interpreter = true;
       break;
     }
     codes.push_back(code);
@@ -187,7 +176,8 @@ CallStack CallStacks::TextOf(uint32_t number, const std::string& site) {
   }
   const Words& words = *found;
   CallStack stack;
-  stack.frames = NativeFrames(words, site);
+  bool meets_interpreter = false;
+  stack.frames = NativeFrames(words, site, &meets_interpreter);
   size_t at = words[0] + 1;
   for (; at + 3 <= words.size(); at += 3) {
     stack.frames.push_back({reinterpret_cast<const char*>(words[at + 1]),
@@ -197,7 +187,8 @@ CallStack CallStacks::TextOf(uint32_t number, const std::string& site) {
   if (at < words.size()) {
     stack.left_out = words[at];
   } else {
-    stack.is_cut = words[0] == kDeepest;
+    stack.is_cut =
+        words[0] == kDeepest || (meets_interpreter && !stack.frames.empty());
   }
   if (stack.frames.size() > CallStack::kMostFrames) {
     stack.left_out += stack.frames.size() - CallStack::kMostFrames;

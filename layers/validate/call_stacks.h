@@ -70,9 +70,10 @@ class CallStacks {
 
   static void AddAddresses(Words* words);
   void AddProgramFrames(Words* words) const;
-  // The functions of the addresses that are the program's, and adds the rest.
+  // The program's functions, up to the interpreter.
   std::vector<CodePlace> NativeFrames(const Words& words,
-                                      const std::string& site) const;
+                                      const std::string& site,
+                                      bool* meets_interpreter) const;
   bool IsInterpreter(const void* code) const;
 
   const devrt_host_v0* const host_;

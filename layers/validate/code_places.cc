@@ -207,7 +207,9 @@ class CodePlaces::Lines {
         Find(handle, "dwarf_getsrc_die", &getsrc_die_) &&
         Find(handle, "dwarf_linesrc", &linesrc_) &&
         Find(handle, "dwarf_lineno", &lineno_) &&
-        Find(handle, "dwarf_getscopes", &getscopes_) &&
+        Find(handle, "dwarf_child", &child_) &&
+        Find(handle, "dwarf_siblingof", &siblingof_) &&
+        Find(handle, "dwarf_haspc", &haspc_) &&
         Find(handle, "dwarf_getscopes_die", &getscopes_die_) &&
         Find(handle, "dwarf_tag", &tag_) &&
         Find(handle, "dwarf_attr", &attr_) &&
@@ -342,22 +344,34 @@ class CodePlaces::Lines {
     return std::string(is_inside ? path.substr(folder.size()) : path);
   }
 
+  // Adds the entries below `parent` that have the code, the innermost first.
+  // dwarf_getscopes finds no functions in a namespace, where clang puts them.
+  bool AddScopes(Dwarf_Die* parent, Dwarf_Addr pc,
+                 std::vector<Dwarf_Die>* scopes) const {
+    Dwarf_Die die;
+    int end = child_(parent, &die);
+    for (; end == 0; end = siblingof_(&die, &die)) {
+      const bool has_code = haspc_(&die, pc) > 0;
+      if (!has_code && tag_(&die) != DW_TAG_namespace) continue;
+      const bool is_found = AddScopes(&die, pc, scopes);
+      if (has_code) scopes->push_back(die);
+      if (has_code || is_found) return true;
+    }
+    return false;
+  }
+
   // The functions that have the code at `pc`, of which `here` has the line.
   std::vector<CodePlace> WithInlined(Dwarf_Die* unit, Dwarf_Addr pc,
                                      const std::string& folder,
                                      CodePlace here) {
-    Dwarf_Die* given = nullptr;
-    if (getscopes_(unit, pc, &given) <= 0) return {here};
-    const std::unique_ptr<Dwarf_Die, Free> innermost(given);
-    const int count = getscopes_die_(innermost.get(), &given);
-    if (count <= 0) return {here};
-    const std::unique_ptr<Dwarf_Die, Free> scopes(given);
+    std::vector<Dwarf_Die> scopes;
+    AddScopes(unit, pc, &scopes);
     Dwarf_Files* files = nullptr;
     if (getsrcfiles_(unit, &files, nullptr) != 0) files = nullptr;
     std::vector<CodePlace> places;
     const std::string symbol = std::exchange(here.function, "");
-    for (int i = 0; i < count; ++i) {
-      Dwarf_Die* const scope = scopes.get() + i;
+    for (Dwarf_Die& die : scopes) {
+      Dwarf_Die* const scope = &die;
       const int tag = tag_(scope);
       if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) {
         continue;
@@ -392,7 +406,9 @@ class CodePlaces::Lines {
   decltype(&dwarf_getsrc_die) getsrc_die_ = nullptr;
   decltype(&dwarf_linesrc) linesrc_ = nullptr;
   decltype(&dwarf_lineno) lineno_ = nullptr;
-  decltype(&dwarf_getscopes) getscopes_ = nullptr;
+  decltype(&dwarf_child) child_ = nullptr;
+  decltype(&dwarf_siblingof) siblingof_ = nullptr;
+  decltype(&dwarf_haspc) haspc_ = nullptr;
   decltype(&dwarf_getscopes_die) getscopes_die_ = nullptr;
   decltype(&dwarf_tag) tag_ = nullptr;
   decltype(&dwarf_attr) attr_ = nullptr;

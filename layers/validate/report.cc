@@ -92,9 +92,11 @@ std::string StackLines(const CallStack& stack) {
     }
     lines += frame.Text() + "\n";
   }
-  if (stack.left_out != 0 || stack.is_cut) {
+  if (stack.left_out != 0) {
     lines += std::string("    called by ") + (stack.is_cut ? "at least " : "") +
              std::to_string(stack.left_out) + " more\n";
+  } else if (stack.is_cut) {
+    lines += "    called by functions that are not known\n";
   }
   return lines;
 }

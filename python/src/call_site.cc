@@ -99,8 +99,7 @@ struct NotedFrames {
 namespace {
 
 // Notes the stack from `frame`, a new reference, outwards.
-NotedFrames* NoteFrames(PyFrameObject* frame) {
-  auto* const noted = new NotedFrames;
+void NoteFrames(PyFrameObject* frame, NotedFrames* noted) {
   devrt_program_frames_v0& list = noted->list;
   list = {sizeof list, 0, noted->frames, 0, 0};
   for (; frame != nullptr; frame = TakeCaller(frame)) {
@@ -111,8 +110,36 @@ NotedFrames* NoteFrames(PyFrameObject* frame) {
       noted->frames[list.count++] = Note(frame);
     }
   }
-  noted->former = std::exchange(internal::t_state.frames, &list);
-  return noted;
+}
+
+// Returns true if the calling thread has the GIL.  PyGILState_Check is true in
+// any thread once there was a second interpreter.
+bool HasGil() {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyThreadState* const running = PyThreadState_GetUnchecked();
+#else
+  PyThreadState* const running = _PyThreadState_UncheckedGet();
+#endif
+  return running != nullptr && running == PyGILState_GetThisThreadState();
+}
+
+// Of a call by C++ code that Python called, or of Python's end of an object.
+const devrt_program_frames_v0* NoteFramesHere() {
+  static thread_local NotedFrames noted;
+  if (!HasGil()) return nullptr;
+  const KeepException keep;
+  // The caller may have locks of devrt, which a collection of garbage takes
+  // where it ends objects.  CPython 3.11 makes objects for frames.
+#if PY_VERSION_HEX >= 0x030A0000
+  const bool collects = PyGC_Disable() != 0;
+#endif
+  PyFrameObject* const frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  NoteFrames(frame, &noted);
+#if PY_VERSION_HEX >= 0x030A0000
+  if (collects) PyGC_Enable();
+#endif
+  return noted.list.count == 0 ? nullptr : &noted.list;
 }
 
 }  // namespace
@@ -123,6 +150,7 @@ void SetSiteReader(SiteReader reader, bool reads) {
   const auto bit = static_cast<uint32_t>(reader);
   g_site_readers = reads ? g_site_readers | bit : g_site_readers & ~bit;
   if (reader != SiteReader::kLayers) return;
+  internal::GetProgramStacks().note = &NoteFramesHere;
   internal::GetProgramStacks().interpreter[0] = &g_site_readers;
   internal::GetProgramStacks().interpreter[1] =
       reinterpret_cast<const void*>(&PyEval_GetFrame);
@@ -138,7 +166,9 @@ void SiteHere::Find() {
   // Storages that the call makes and ends are recorded with its line.
   former_ = internal::Storage::SetEndSite(site_);
   if (internal::GetProgramStacks().wants != 0) {
-    frames_ = NoteFrames(frame);
+    frames_ = new NotedFrames;
+    NoteFrames(frame, frames_);
+    frames_->former = std::exchange(internal::t_state.frames, &frames_->list);
   } else {
     Py_DECREF(frame);
   }

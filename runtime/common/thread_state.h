@@ -52,6 +52,10 @@ struct ProgramStacks {
   std::atomic<uint32_t> wants{0};  // calls of want() that nobody took back
   // Addresses in the binding and in the interpreter.
   std::atomic<const void*> interpreter[2] = {};
+  // The binding's function for a call that did not come through the binding;
+  // nullptr: there is no binding.  It waits for no lock, and returns nullptr
+  // where it would need to.
+  std::atomic<const devrt_program_frames_v0* (*)()> note{nullptr};
 };
 // A function: where a program has the library twice, AddressSanitizer reports a
 // variable that both export.

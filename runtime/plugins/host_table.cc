@@ -140,7 +140,11 @@ void HostWantFrames(void*, uint32_t wanted) {
   }
 }
 
-const devrt_program_frames_v0* HostFrames(void*) { return t_state.frames; }
+const devrt_program_frames_v0* HostFrames(void*) {
+  if (t_state.frames != nullptr) return t_state.frames;
+  const auto note = GetProgramStacks().note.load();
+  return note == nullptr ? nullptr : note();
+}
 
 const void* HostInterpreter(void*, uint32_t index) {
   const auto& known = GetProgramStacks().interpreter;

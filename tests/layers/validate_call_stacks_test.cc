@@ -22,14 +22,10 @@
 #include "layers/validate/code_places.h"
 #include "tests/support/libdw.h"
 
-// Code with the line that clang gives to a call with a default argument.
-namespace program {
-uint32_t Call(devrt::race::CallStacks* stacks);
-}
-
 namespace devrt::race {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -80,7 +76,9 @@ TEST(CodePlaces, HaveTheFunctionsThatTheCompilerPutIntoOne) {
   EXPECT_THAT(found[1].function, EndsWith("CallerOfInlined"));
   EXPECT_EQ(found[0].file, __FILE__);
   EXPECT_EQ(found[1].file, __FILE__);
-  EXPECT_THAT(found[0].function, EndsWith("CallerOfInlined::{lambda}"));
+  // clang names a lambda expression "$_0".
+  EXPECT_THAT(found[0].function, HasSubstr("CallerOfInlined"));
+  EXPECT_THAT(found[0].function, AnyOf(EndsWith("::{lambda}"), HasSubstr("$")));
 }
 
 TEST(CodePlaces, WithoutLibdwHaveTheOffset) {
@@ -126,7 +124,8 @@ TEST(CodePlaces, HaveTheScopesOfFunctionsWithoutALinkageName) {
   CodePlaces places;
   const std::vector<CodePlace> found = places.At(Local().Find());
   ASSERT_THAT(found, SizeIs(2));
-  EXPECT_THAT(found[0].function, HasSubstr("::TestBody::Local::Find"));
+  EXPECT_THAT(found[0].function,
+              MatchesRegex(".*::TestBody(\\(\\))?::Local::Find"));
 }
 
 // A signal handler may end the process in the middle of a call.
@@ -190,10 +189,13 @@ struct FakeHost {
                                                 2, frames, 3, 0};
   static inline uint32_t wanted = 0;
   static inline const void* interpreter = nullptr;
+  static inline bool knows_frames = true;
   static inline const devrt_program_stack_v0 stack = {
       sizeof(devrt_program_stack_v0), 0,
       [](void*, uint32_t on) { on != 0 ? ++wanted : --wanted; },
-      [](void*) -> const devrt_program_frames_v0* { return &list; },
+      [](void*) -> const devrt_program_frames_v0* {
+        return knows_frames ? &list : nullptr;
+      },
       [](void*, uint32_t index) -> const void* {
         return index == 0 ? interpreter : nullptr;
       }};
@@ -242,23 +244,20 @@ TEST(CallStacks, BeginAtTheCallOfTheProgram) {
   EXPECT_THAT(stack.frames[0].function, HasSubstr("BeginAtTheCall"));
   EXPECT_EQ(stack.frames.back().function, "main");
   EXPECT_EQ(stack.left_out, 0);
-  // As clang writes __FILE__ in a header of the folder.
-  const CallStack with_dot =
-      stacks.TextOf(number, "./" __FILE__ ":" + std::to_string(line));
-  EXPECT_THAT(with_dot.frames, SizeIs(stack.frames.size()));
-  EXPECT_EQ(with_dot.frames[0].line, line);
 }
 
-TEST(CallStacks, HaveTheLineOfTheCallAndNotOfADefaultArgument) {
+TEST(CallStacks, HaveTheLinesOfCallsAndNotOfTheirReturns) {
   if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
   CodePlaces places;
   CallStacks stacks(nullptr, &places);
-  const uint32_t number = program::Call(&stacks);
-  const CallStack stack = stacks.TextOf(number, "train.cc:12");
-  ASSERT_GT(stack.frames.size(), 2);
-  EXPECT_EQ(stack.frames[0].function, "program::Call");
-  EXPECT_EQ(stack.frames[0].Text(), "train.cc:12");
-  EXPECT_EQ(stack.frames[1].file, __FILE__);
+  const int line = __LINE__ + 1;
+  stacks.Take();
+  asm volatile("nop");
+  std::vector<int> lines;
+  for (const CodePlace& frame : stacks.TextOf(1, "").frames) {
+    if (frame.file == __FILE__) lines.push_back(frame.line);
+  }
+  EXPECT_THAT(lines, ElementsAre(line));
 }
 
 TEST(CallStacks, GoOnInTheProgramOfAnInterpreter) {
@@ -288,16 +287,14 @@ TEST(CallStacks, KeepNativeFramesInFrontOfAnInterpreter) {
   ASSERT_GT(stack.frames.size(), 3);
   EXPECT_THAT(stack.frames[0].module, HasSubstr("layers_validate_validator"));
   EXPECT_EQ(stack.frames.back().function, "<module>");
+  EXPECT_FALSE(stack.is_cut);
+  // The code that the interpreter called has given up the interpreter's lock.
+  FakeHost::knows_frames = false;
+  const CallStack cut = stacks.TextOf(stacks.Take(), "");
+  FakeHost::knows_frames = true;
+  EXPECT_EQ(cut.frames.size() + 2, stack.frames.size());
+  EXPECT_TRUE(cut.is_cut);
 }
 
 }  // namespace
 }  // namespace devrt::race
-
-namespace program {
-[[gnu::noinline]] uint32_t Call(devrt::race::CallStacks* stacks) {
-#line 139 "/usr/include/devrt/streams/launch.h"
-  const uint32_t number = stacks->Take();
-  asm volatile("");
-  return number;
-}
-}  // namespace program

@@ -93,7 +93,10 @@ TEST_F(ValidateStacks, TellCallsOfOneLineApart) {
   // The program's call is the first frame.
   EXPECT_EQ(FunctionsOf(later)[0], "Use");
   EXPECT_EQ(FunctionsOf(later)[1], "Consume");
-  EXPECT_EQ(FunctionsOf(later).back(), "main");
+  // Without optimization GoogleTest has more functions than a report.
+  if (!later.contains("stack_left_out")) {
+    EXPECT_EQ(FunctionsOf(later).back(), "main");
+  }
 
   const json& frame = later.at("stack")[0];
   const std::string file = frame.at("file");

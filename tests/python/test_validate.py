@@ -174,6 +174,28 @@ print(functions(find(in_a_thread)[1]["later"]))
     assert "'find'" not in out and "<module>" not in out
 
 
+def test_native_code_that_python_calls_has_its_frames(run):
+    out = run(STACKS + """
+import ctypes
+from devrt import _core
+native = ctypes.PyDLL(_core.__file__)  # keeps the GIL
+pointer = ctypes.c_void_p()
+def allocate():
+    size = ctypes.c_uint64(4096)
+    return native.devrt_memory_alloc_v0(b"mtia:0", size, None, ctypes.byref(pointer))
+def free():
+    return native.devrt_memory_free_v0(pointer)
+assert allocate() == 0
+with devrt.validate(check=False) as validation:
+    _core._annotate_work(a, [(pointer.value, 4096, 1)], "")
+    assert free() == 0
+finding, = validation.findings
+later = json.loads(finding.json)["later"]
+print(finding.kind, functions(later)[-2:], "stack_is_cut" in later)
+""")
+    assert out == "free-while-used ['free', '<module>'] False\n"
+
+
 def test_code_that_is_compiled_again_needs_no_more_memory(run):
     out = run(STACKS + """
 def blocks_after(times):

@@ -363,6 +363,14 @@ TEST_F(HostTableTest, FramesOfAnInterpretersProgram) {
   EXPECT_EQ(stack->frames(host_->host), &frames);
   std::thread([&] { EXPECT_EQ(stack->frames(host_->host), nullptr); }).join();
   internal::t_state.frames = nullptr;
+  EXPECT_EQ(stack->frames(host_->host), nullptr);
+  static constexpr devrt_program_frames_v0 kHere = {sizeof kHere, 0, nullptr, 0,
+                                                    0};
+  internal::GetProgramStacks().note = []() -> const devrt_program_frames_v0* {
+    return &kHere;
+  };
+  EXPECT_EQ(stack->frames(host_->host), &kHere);
+  internal::GetProgramStacks().note = nullptr;
 
   EXPECT_EQ(stack->interpreter(host_->host, 0), nullptr);
   internal::GetProgramStacks().interpreter[0] = this;
