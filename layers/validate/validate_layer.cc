@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -129,6 +130,30 @@ std::string UnknownSetting() {
   return "";
 }
 
+// The variable's value; nullptr if it is not set, or empty.
+const char* Setting(const char* name) {
+  const char* const value = secure_getenv(name);
+  return value == nullptr || *value == '\0' ? nullptr : value;
+}
+
+// Sets `chosen` to the variable's value, one of `values`, or to the first of
+// them if the variable is not set.
+devrt_status Choose(const char* name,
+                    std::initializer_list<std::string_view> values,
+                    std::string* chosen) {
+  const char* const value = Setting(name);
+  *chosen = value == nullptr ? *values.begin() : value;
+  std::string expected;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string_view known = values.begin()[i];
+    if (*chosen == known) return nullptr;
+    if (!expected.empty()) expected += i + 1 == values.size() ? " or " : ", ";
+    expected += known;
+  }
+  return WrongSetting(std::string(name) + "=" + *chosen + "; expected " +
+                      expected);
+}
+
 // Reads the settings.
 devrt_status Configure() {
   g_process = getpid();
@@ -139,62 +164,47 @@ devrt_status Configure() {
                         "with FILE, FOREIGN, HOST_ORDER, LEAKS, STACKS or "
                         "SUPPRESSIONS");
   }
-  const char* const race = secure_getenv("DEVRT_RACE");
-  const std::string mode = race == nullptr ? "report" : race;
-  if (mode == "off") return nullptr;
-  if (mode != "report" && mode != "throw" && mode != "witness") {
-    return WrongSetting("DEVRT_RACE=" + mode +
-                        " is not a mode; expected report, throw, witness or "
-                        "off");
-  }
+  std::string mode;
+  std::string foreign;
+  std::string leaks;
+  std::string host_order;
+  std::string stacks;
+  devrt_status wrong =
+      Choose("DEVRT_RACE", {"report", "throw", "witness", "off"}, &mode);
+  if (wrong != nullptr || mode == "off") return wrong;
+  wrong = Choose("DEVRT_RACE_FOREIGN", {"unseen", "declared"}, &foreign);
+  if (wrong != nullptr) return wrong;
+  wrong = Choose("DEVRT_RACE_LEAKS", {"shutdown", "on"}, &leaks);
+  if (wrong != nullptr) return wrong;
+  wrong = Choose("DEVRT_RACE_HOST_ORDER", {"observed", "exact"}, &host_order);
+  if (wrong != nullptr) return wrong;
+  wrong = Choose("DEVRT_RACE_STACKS", {"", "off", "on"}, &stacks);
+  if (wrong != nullptr) return wrong;
   g_layer.throws = mode == "throw";
   g_layer.wants_witness = mode == "witness";
+  g_layer.tells_leaks = leaks == "on";
+  g_layer.never_takes_stacks = stacks == "off";
   g_layer.findings = new Findings([](const std::string& text) {
     g_layer.validator == nullptr ? Log(text)
                                  : g_layer.validator->LogLater(text);
   });
-  if (const char* const path = secure_getenv("DEVRT_RACE_FILE")) {
-    const std::string wrong = g_layer.findings->OpenFile(path);
-    if (!wrong.empty()) return WrongSetting("DEVRT_RACE_FILE: " + wrong);
+  if (const char* const path = Setting("DEVRT_RACE_FILE")) {
+    const std::string mistake = g_layer.findings->OpenFile(path);
+    if (!mistake.empty()) return WrongSetting("DEVRT_RACE_FILE: " + mistake);
   }
-  if (const char* const path = secure_getenv("DEVRT_RACE_SUPPRESSIONS")) {
-    const std::string wrong = g_layer.findings->ReadSuppressions(path);
-    if (!wrong.empty()) {
-      return WrongSetting("DEVRT_RACE_SUPPRESSIONS: " + wrong);
+  if (const char* const path = Setting("DEVRT_RACE_SUPPRESSIONS")) {
+    const std::string mistake = g_layer.findings->ReadSuppressions(path);
+    if (!mistake.empty()) {
+      return WrongSetting("DEVRT_RACE_SUPPRESSIONS: " + mistake);
     }
   }
-  const char* const foreign = secure_getenv("DEVRT_RACE_FOREIGN");
-  const std::string declared = foreign == nullptr ? "unseen" : foreign;
-  if (declared != "unseen" && declared != "declared") {
-    return WrongSetting("DEVRT_RACE_FOREIGN=" + declared +
-                        "; expected unseen or declared");
-  }
-  const char* const leaks = secure_getenv("DEVRT_RACE_LEAKS");
-  const std::string told = leaks == nullptr ? "shutdown" : leaks;
-  if (told != "shutdown" && told != "on") {
-    return WrongSetting("DEVRT_RACE_LEAKS=" + told +
-                        "; expected shutdown or on");
-  }
-  g_layer.tells_leaks = told == "on";
-  const char* const host_order = secure_getenv("DEVRT_RACE_HOST_ORDER");
-  const std::string order = host_order == nullptr ? "observed" : host_order;
-  if (order != "observed" && order != "exact") {
-    return WrongSetting("DEVRT_RACE_HOST_ORDER=" + order +
-                        "; expected observed or exact");
-  }
-  const char* const stacks = secure_getenv("DEVRT_RACE_STACKS");
-  const std::string noted = stacks == nullptr ? "" : stacks;
-  if (stacks != nullptr && noted != "off" && noted != "on") {
-    return WrongSetting("DEVRT_RACE_STACKS=" + noted + "; expected off or on");
-  }
   g_layer.validator =
-      new Validator(g_layer.findings, declared == "declared", &Log);
+      new Validator(g_layer.findings, foreign == "declared", &Log);
   g_layer.places = new CodePlaces;
   g_layer.all_stacks = new CallStacks(g_layer.host, g_layer.places);
   g_layer.validator->KeepStacks(g_layer.all_stacks);
-  SetStacks(noted == "on");
-  g_layer.never_takes_stacks = noted == "off";
-  g_layer.validator->SetExactHostOrder(order == "exact");
+  SetStacks(stacks == "on");
+  g_layer.validator->SetExactHostOrder(host_order == "exact");
   std::atexit(&End);
   return nullptr;
 }

@@ -363,7 +363,8 @@ std::string EnableError(const char* name, const char* value) {
 TEST(Validate, AMistakeInASettingIsAnError) {
   InChild([] {
     EXPECT_THAT(EnableError("DEVRT_RACE", "loud"),
-                HasSubstr("DEVRT_RACE=loud is not a mode; expected"));
+                HasSubstr("DEVRT_RACE=loud; expected report, throw, witness "
+                          "or off"));
   });
   InChild([] {
     EXPECT_THAT(EnableError("DEVRT_RACE_FILE", "/no/such/folder/file"),
@@ -387,6 +388,15 @@ TEST(Validate, AMistakeInASettingIsAnError) {
     EXPECT_THAT(EnableError("DEVRT_LAYERS", "no_such_layer"),
                 HasSubstr("no_such_layer"));
   });
+}
+
+TEST(Validate, AnEmptySettingIsNotSet) {
+  for (const char* name :
+       {"DEVRT_RACE", "DEVRT_RACE_FILE", "DEVRT_RACE_FOREIGN",
+        "DEVRT_RACE_HOST_ORDER", "DEVRT_RACE_LEAKS", "DEVRT_RACE_STACKS",
+        "DEVRT_RACE_SUPPRESSIONS"}) {
+    InChild([name] { EXPECT_EQ(EnableError(name, ""), "") << name; });
+  }
 }
 
 TEST(Validate, AGoogleTestListenerFailsTestsWithFindings) {
