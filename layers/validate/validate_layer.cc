@@ -131,17 +131,17 @@ std::string UnknownSetting() {
 }
 
 // The variable's value; nullptr if it is not set, or empty.
-const char* Setting(const char* name) {
+const char* ReadSetting(const char* name) {
   const char* const value = secure_getenv(name);
   return value == nullptr || *value == '\0' ? nullptr : value;
 }
 
 // Sets `chosen` to the variable's value, one of `values`, or to the first of
 // them if the variable is not set.
-devrt_status Choose(const char* name,
-                    std::initializer_list<std::string_view> values,
-                    std::string* chosen) {
-  const char* const value = Setting(name);
+devrt_status ReadChoice(const char* name,
+                        std::initializer_list<std::string_view> values,
+                        std::string* chosen) {
+  const char* const value = ReadSetting(name);
   *chosen = value == nullptr ? *values.begin() : value;
   std::string expected;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -170,15 +170,16 @@ devrt_status Configure() {
   std::string host_order;
   std::string stacks;
   devrt_status wrong =
-      Choose("DEVRT_RACE", {"report", "throw", "witness", "off"}, &mode);
+      ReadChoice("DEVRT_RACE", {"report", "throw", "witness", "off"}, &mode);
   if (wrong != nullptr || mode == "off") return wrong;
-  wrong = Choose("DEVRT_RACE_FOREIGN", {"unseen", "declared"}, &foreign);
+  wrong = ReadChoice("DEVRT_RACE_FOREIGN", {"unseen", "declared"}, &foreign);
   if (wrong != nullptr) return wrong;
-  wrong = Choose("DEVRT_RACE_LEAKS", {"shutdown", "on"}, &leaks);
+  wrong = ReadChoice("DEVRT_RACE_LEAKS", {"shutdown", "on"}, &leaks);
   if (wrong != nullptr) return wrong;
-  wrong = Choose("DEVRT_RACE_HOST_ORDER", {"observed", "exact"}, &host_order);
+  wrong =
+      ReadChoice("DEVRT_RACE_HOST_ORDER", {"observed", "exact"}, &host_order);
   if (wrong != nullptr) return wrong;
-  wrong = Choose("DEVRT_RACE_STACKS", {"", "off", "on"}, &stacks);
+  wrong = ReadChoice("DEVRT_RACE_STACKS", {"", "off", "on"}, &stacks);
   if (wrong != nullptr) return wrong;
   g_layer.throws = mode == "throw";
   g_layer.wants_witness = mode == "witness";
@@ -188,11 +189,11 @@ devrt_status Configure() {
     g_layer.validator == nullptr ? Log(text)
                                  : g_layer.validator->LogLater(text);
   });
-  if (const char* const path = Setting("DEVRT_RACE_FILE")) {
+  if (const char* const path = ReadSetting("DEVRT_RACE_FILE")) {
     const std::string mistake = g_layer.findings->OpenFile(path);
     if (!mistake.empty()) return WrongSetting("DEVRT_RACE_FILE: " + mistake);
   }
-  if (const char* const path = Setting("DEVRT_RACE_SUPPRESSIONS")) {
+  if (const char* const path = ReadSetting("DEVRT_RACE_SUPPRESSIONS")) {
     const std::string mistake = g_layer.findings->ReadSuppressions(path);
     if (!mistake.empty()) {
       return WrongSetting("DEVRT_RACE_SUPPRESSIONS: " + mistake);

@@ -89,7 +89,7 @@ class SettingsTest(unittest.TestCase):
         for folder in FOLDERS:
             for path in (ROOT / folder).rglob("*.cc"):
                 secure |= set(re.findall(
-                    r'(?:secure_getenv|ReadChoice)\(\s*"(\w+)"',
+                    r'(?:secure_getenv|ReadChoice|ReadSetting)\(\s*"(\w+)"',
                     path.read_text(encoding="utf-8")))
         self.assertEqual(marked, secure)
 
