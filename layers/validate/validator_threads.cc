@@ -31,6 +31,9 @@ class ThreadEnd {
     if (validator_ == nullptr || getpid() != process_) return;
     validator_->EndThread();
   }
+  void Forget(Validator* validator) {
+    if (validator_ == validator) validator_ = nullptr;
+  }
   void Tell(Validator* validator) {
     validator_ = validator;
     process_ = getpid();
@@ -43,6 +46,8 @@ class ThreadEnd {
 thread_local ThreadEnd t_end;
 
 }  // namespace
+
+Validator::~Validator() { t_end.Forget(this); }
 
 bool Validator::HasExactHostOrder() const {
   const Lock lock(mutex_);

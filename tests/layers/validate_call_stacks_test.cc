@@ -21,6 +21,7 @@
 #include "layers/validate/call_stacks.h"
 #include "layers/validate/code_places.h"
 #include "tests/support/libdw.h"
+#include "tests/support/sanitizers.h"
 
 namespace devrt::race {
 namespace {
@@ -37,16 +38,23 @@ using ::testing::SizeIs;
 using testing::HasLibdw;
 using testing::kNoLibdw;
 
+// The caller of backtrace among the addresses: AddressSanitizer has a function
+// between the two.
+constexpr int kCaller = DEVRT_TEST_ASAN ? 1 : 0;
+
+// A function of the C library of which sanitizers have no copy.
+const void* FunctionOfC() { return reinterpret_cast<const void*>(&getppid); }
+
 // An instruction of this function, and its line.
 struct Here {
   const void* code = nullptr;
   int line = 0;
 };
 [[gnu::noinline]] Here FindHere() {
-  void* addresses[2];
+  void* addresses[3];
   const int line = __LINE__ + 1;
-  backtrace(addresses, 2);
-  return {static_cast<char*>(addresses[0]) - 1, line};
+  backtrace(addresses, 3);
+  return {static_cast<char*>(addresses[kCaller]) - 1, line};
 }
 
 TEST(CodePlaces, HaveTheFunctionAndTheLine) {
@@ -62,10 +70,10 @@ TEST(CodePlaces, HaveTheFunctionAndTheLine) {
 }
 
 [[gnu::noinline]] const void* CallerOfInlined() {
-  void* addresses[2];
-  [&]() __attribute__((always_inline)) { backtrace(addresses, 2); }
+  void* addresses[3];
+  [&]() __attribute__((always_inline)) { backtrace(addresses, 3); }
   ();
-  return static_cast<char*>(addresses[0]) - 1;
+  return static_cast<char*>(addresses[kCaller]) - 1;
 }
 
 TEST(CodePlaces, HaveTheFunctionsThatTheCompilerPutIntoOne) {
@@ -88,11 +96,10 @@ TEST(CodePlaces, WithoutLibdwHaveTheOffset) {
   EXPECT_THAT(own[0].Text(),
               MatchesRegex("layers_validate_validator\\+0x[0-9a-f]+.*"));
   EXPECT_THAT(own[0].file, IsEmpty());
-  const std::vector<CodePlace> other =
-      places.At(reinterpret_cast<const void*>(&backtrace));
+  const std::vector<CodePlace> other = places.At(FunctionOfC());
   ASSERT_THAT(other, SizeIs(1));
   EXPECT_THAT(other[0].Text(),
-              MatchesRegex("libc\\.so\\.6\\+0x[0-9a-f]+ \\((__)?backtrace\\)"));
+              MatchesRegex("libc\\.so\\.6\\+0x[0-9a-f]+ \\((__)?getppid\\)"));
 }
 
 TEST(CodePlaces, AnAddressOfNoModuleHasNone) {
@@ -116,9 +123,9 @@ TEST(CodePlaces, HaveTheScopesOfFunctionsWithoutALinkageName) {
   if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
   struct Local {
     __attribute__((always_inline)) const void* Find() const {
-      void* addresses[2];
-      backtrace(addresses, 2);
-      return static_cast<char*>(addresses[0]) - 1;
+      void* addresses[3];
+      backtrace(addresses, 3);
+      return static_cast<char*>(addresses[kCaller]) - 1;
     }
   };
   CodePlaces places;
@@ -280,7 +287,7 @@ TEST(CallStacks, GoOnInTheProgramOfAnInterpreter) {
 
 TEST(CallStacks, KeepNativeFramesInFrontOfAnInterpreter) {
   const FakeHost host;
-  FakeHost::interpreter = reinterpret_cast<const void*>(&backtrace);  // libc
+  FakeHost::interpreter = FunctionOfC();
   CodePlaces places;
   CallStacks stacks(&host.table, &places);
   const CallStack stack = stacks.TextOf(stacks.Take(), "");
