@@ -38,9 +38,9 @@ using ::testing::SizeIs;
 using testing::HasLibdw;
 using testing::kNoLibdw;
 
-// The caller of backtrace among the addresses: AddressSanitizer has a function
+// The caller of backtrace among the addresses: sanitizers have a function
 // between the two.
-constexpr int kCaller = DEVRT_TEST_ASAN ? 1 : 0;
+constexpr int kCaller = DEVRT_TEST_ASAN || DEVRT_TEST_TSAN ? 1 : 0;
 
 // A function of the C library of which sanitizers have no copy.
 const void* FunctionOfC() { return reinterpret_cast<const void*>(&getppid); }
