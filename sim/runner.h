@@ -116,8 +116,8 @@ class Runner {
   std::string config_;     // what every run has
   bool is_reset_ = false;  // the machine has config_
   bool keeps_decisions_ = false;
-  // Reports of a race detector had call stacks before, which a run has not: a
-  // stack costs more than an operation of the simulator.
+  // True if reports of a race detector had call stacks before the run.  A run
+  // takes none: a stack costs more than an operation of the simulator.
   bool had_stacks_ = false;
   uint64_t runs_ = 0;
 };

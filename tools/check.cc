@@ -174,7 +174,8 @@ Variables VariablesFor(const Options& options, int findings) {
   if (options.leaks) variables.emplace_back("DEVRT_RACE_LEAKS", "on");
   if (!options.stacks) {
     variables.emplace_back("DEVRT_RACE_STACKS", "off");
-  } else if (std::getenv("DEVRT_RACE_STACKS") == nullptr) {
+  } else if (const char* const chosen = std::getenv("DEVRT_RACE_STACKS");
+             chosen == nullptr || *chosen == '\0') {
     variables.emplace_back("DEVRT_RACE_STACKS", "on");
   }
   if (!options.host_order.empty()) {

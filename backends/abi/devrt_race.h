@@ -130,8 +130,8 @@ typedef struct devrt_race_v0 {
   /* Calls before the change count as ordered as they were made. */
   devrt_status (*set_host_order)(void* self, uint32_t order);
   /* wanted 1: from now on reports have the call stacks of operations, unless
-   * the user has chosen that they never do.  wanted 0: those of later calls do
-   * not.  Returns what was wanted before. */
+   * the user has turned them off.  wanted 0: operations of later calls have
+   * none.  Returns what was wanted before. */
   uint32_t (*set_stacks)(void* self, uint32_t wanted);
 } devrt_race_v0;
 

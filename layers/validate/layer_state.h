@@ -37,7 +37,7 @@ struct LayerState {
   bool has_told_leaks = false;
   CodePlaces* places = nullptr;      // of pinned pages and of stacks
   CallStacks* all_stacks = nullptr;  // of the validator
-  bool never_takes_stacks = false;   // the user has said so
+  bool never_takes_stacks = false;   // DEVRT_RACE_STACKS=off
   // all_stacks, or nullptr: calls get no stacks.
   std::atomic<CallStacks*> stacks{nullptr};
   bool throws = false;          // calls with a finding are refused
@@ -78,7 +78,7 @@ OpId NextOp(OpId::Kind kind);
 
 // The number of the calling thread's call stack, while stacks are wanted.
 uint32_t TakeStack();
-// Returns true if calls had stacks before.
+// Lets calls take stacks, or not.  Returns true if they took stacks before.
 bool SetStacks(bool wanted);
 
 // The calling thread's present call of the program, without a stack: for what

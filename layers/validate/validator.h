@@ -79,8 +79,8 @@ class Validator final : private Names {
       : findings_(findings),
         foreign_is_declared_(foreign_is_declared),
         mutex_(std::move(log)) {}
-  // The end of the calling thread finds no object any more.  The layer's object
-  // is never destroyed: other threads may end later.
+  // The calling thread does not tell the object of its end any more.  The
+  // layer's object is never destroyed, because other threads may end later.
   ~Validator() override;
 
   // The work that a wait of the host covers.  Its clock shares parts with those

@@ -59,8 +59,9 @@ class Findings(CheckTest):
         self.assertEqual(result.stdout, "")
 
     def test_stacks(self):
-        text = self.check("once", expect=FINDINGS).stderr
-        self.assertRegex(text, r"\n    in .*\n    called by .*\n")
+        for variables in {}, {"DEVRT_RACE_STACKS": ""}:
+            text = self.check("once", expect=FINDINGS, **variables).stderr
+            self.assertRegex(text, r"\n    in .*\n    called by .*\n")
         finding = self.finding()
         for operation in ("earlier", "later"):
             stack = finding[operation]["stack"]
