@@ -386,7 +386,11 @@ class CodePlaces::Lines {
           files == nullptr ? nullptr : filesrc_(files, file, nullptr, nullptr),
           folder);
     }
-    if (places.empty()) places.push_back(std::move(here));
+    if (places.empty()) {
+      // There are lines and no functions, as with clang's -g1.
+      here.function = symbol;
+      places.push_back(std::move(here));
+    }
     return places;
   }
 
