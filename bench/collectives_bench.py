@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures all_reduce of the Python package beside torch.distributed's.
+"""Measures collectives of the Python package beside torch.distributed's.
 
     PYTHONPATH=build/python python3 bench/collectives_bench.py [--ranks=2]
 
 Each rank is a process that this program starts.  Both libraries use one copy of NCCL,
 that of PyTorch, and take turns in every round.  A time is that of one call in a row of
 calls, until the last one is complete; all figures are medians over rounds, and the
-slowest rank counts.  all_reduce is in place, as torch.distributed's is.
+slowest rank counts.  all_reduce and broadcast are in place, as torch.distributed's
+are.  A size is that of the larger side, as in nccl-tests.
 
 The exit code is 0 if every row works: slowness is no error.  Without PyTorch or without
 a GPU for it, devrt's rows stand alone.
@@ -26,6 +27,7 @@ import time
 import devrt
 from devrt import collectives
 
+OPS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
 CALLS = 200  # of small sizes in a round
 MOST_BYTES = 1 << 28  # that all calls of a round move
 
@@ -41,13 +43,13 @@ def devrt_calls(device, args):
     rank = collectives.init(
         device, args.folder, rank=args.rank, size=args.ranks)
 
-    def call_of(bytes_):
-        x = devrt.ones(bytes_ // 4, dtype="float32", device=device)
-
-        def call():
-            rank.all_reduce(x)
-
-        return call
+    def call_of(op, bytes_):
+        whole = devrt.ones(bytes_ // 4, dtype="float32", device=device)
+        part = whole[:whole.size // args.ranks]
+        return {"all_reduce": lambda: rank.all_reduce(whole),
+                "all_gather": lambda: rank.all_gather(part, whole),
+                "reduce_scatter": lambda: rank.reduce_scatter(whole, part),
+                "broadcast": lambda: rank.broadcast(whole, 0)}[op]
 
     return rank, call_of, device.synchronize
 
@@ -63,13 +65,13 @@ def torch_calls(device, args):
         "nccl", store=store, rank=args.rank, world_size=args.ranks,
         device_id=torch.device("cuda", device.index))
 
-    def call_of(bytes_):
-        x = torch.ones(bytes_ // 4, dtype=torch.float32, device="cuda")
-
-        def call():
-            distributed.all_reduce(x)
-
-        return call
+    def call_of(op, bytes_):
+        whole = torch.ones(bytes_ // 4, dtype=torch.float32, device="cuda")
+        part = whole[:whole.numel() // args.ranks]
+        return {"all_reduce": lambda: distributed.all_reduce(whole),
+                "all_gather": lambda: distributed.all_gather_into_tensor(whole, part),
+                "reduce_scatter": lambda: distributed.reduce_scatter_tensor(part, whole),
+                "broadcast": lambda: distributed.broadcast(whole, 0)}[op]
 
     return distributed, call_of, torch.cuda.synchronize
 
@@ -85,20 +87,29 @@ def time_of(call, calls, wait):
 
 
 def measure(ways, args):
-    """ns by library and size: (until the end, of the host)."""
-    table = {name: {} for name in ways}
-    for size in sizes(args.min_bytes, args.max_bytes):
-        calls = max(5, min(CALLS, MOST_BYTES // size))
-        made = {name: (call_of(size), wait) for name, (_, call_of, wait) in ways.items()}
-        samples = {name: [] for name in ways}
-        for turn in range(args.rounds + 1):
-            for name, (call, wait) in made.items():
-                found = time_of(call, calls, wait)
-                if turn > 0:  # the first round is not counted
-                    samples[name].append(found)
-        for name, pairs in samples.items():
-            table[name][size] = [statistics.median(part) for part in zip(*pairs)]
+    """ns by library, operation and size: (until the end, of the host)."""
+    ops = OPS if args.ranks > 1 else OPS[:1]  # one rank: the others show nothing more
+    table = {name: {op: {} for op in ops} for name in ways}
+    for op in ops:
+        for size in sizes(args.min_bytes, args.max_bytes):
+            for name, pair in measure_row(ways, op, size, args.rounds).items():
+                table[name][op][size] = pair
     return table
+
+
+def measure_row(ways, op, size, rounds):
+    """ns by library: (until the end, of the host)."""
+    calls = max(5, min(CALLS, MOST_BYTES // size))
+    made = {name: (call_of(op, size), wait)
+            for name, (_, call_of, wait) in ways.items()}
+    samples = {name: [] for name in ways}
+    for turn in range(rounds + 1):
+        for name, (call, wait) in made.items():
+            found = time_of(call, calls, wait)
+            if turn > 0:  # the first round is not counted
+                samples[name].append(found)
+    return {name: [statistics.median(part) for part in zip(*pairs)]
+            for name, pairs in samples.items()}
 
 
 def run_rank(args):
@@ -129,11 +140,12 @@ def free_port():
 
 
 def slowest(parts):
-    """ns by library and size over the ranks' files."""
+    """ns by library, operation and size over the ranks' files."""
     first = parts[0]["ns"]
-    return {name: {size: [max(part["ns"][name][size][i] for part in parts)
-                          for i in range(2)] for size in of}
-            for name, of in first.items()}
+    return {name: {op: {size: [max(part["ns"][name][op][size][i] for part in parts)
+                               for i in range(2)] for size in of}
+                   for op, of in ops.items()}
+            for name, ops in first.items()}
 
 
 def run_ranks(args):
@@ -177,9 +189,10 @@ def main():
         print(f"# without torch: {found['without_torch']}", file=sys.stderr)
     print(f"# {found['provider']} {found['version']}, {args.ranks} ranks, medians of "
           f"{args.rounds} rounds; us a call, of which the host's")
-    for name, of in found["ns"].items():
-        for size, (whole, host) in of.items():
-            print(f"{name:8} {size:>12} {whole / 1e3:10.2f} {host / 1e3:10.2f}")
+    for name, ops in found["ns"].items():
+        for op, of in ops.items():
+            for size, (whole, host) in of.items():
+                print(f"{name:8} {op:14} {size:>12} {whole / 1e3:10.2f} {host / 1e3:10.2f}")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)

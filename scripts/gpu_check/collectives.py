@@ -27,8 +27,10 @@ DEVRT, NCCL = "devrt", "NCCL"
 WAYS = {DEVRT: "", "devrt, arrays": " of arrays"}
 MORE_NS = 500  # that a call of devrt may take beside the native one
 TURNS_MORE_NS = 1000
-OF_BANDWIDTH = 0.98
-OF_TORCH = 0.6
+OF_BANDWIDTH = 0.99
+OF_SMALL_BANDWIDTH = 0.97
+OF_TORCH = 0.6  # with one rank, where no link is part of the time
+OF_TORCH_BESIDE_OTHERS = 1.01
 LARGE = 1 << 20  # from here on the bandwidth counts
 OPS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
        "reduce_scatter": "reduce-scatter", "broadcast": "broadcast"}
@@ -111,9 +113,10 @@ def run_program(check, options, ranks):
     """Returns what the program measured; None without NCCL, and after a failure."""
     json_file = check.file(f"collectives_{ranks}.json")
     rounds = 2 if options.simulated else 3 if options.quick else 9
-    most = 1 << 14 if options.simulated else 1 << 20 if ranks == 1 else 1 << 30
+    least, most = (1 << 10, 1 << 14) if options.simulated else sizes_of(ranks)
     command = check.run(
-        [check.path(PROGRAM), "--device=cuda", f"--ranks={ranks}", f"--max_bytes={most}",
+        [check.path(PROGRAM), "--device=cuda", f"--ranks={ranks}",
+         f"--min_bytes={least}", f"--max_bytes={most}",
          f"--factor={32 if options.quick else 4}", f"--rounds={rounds}",
          f"--calls={5 if options.simulated else 200}", f"--json={json_file}"], 300,
         library(check, options))
@@ -123,6 +126,13 @@ def run_program(check, options, ranks):
     add_command(check, command, f"{ranks_text(ranks)}: {len((result or {}).get('rows', []))} rows, "
                 f"medians of {rounds}")
     return result
+
+
+def sizes_of(ranks):
+    """Returns the least and the largest size, in bytes.  One rank moves no data over a
+    link, so its large sizes show nothing of a collective.
+    """
+    return (1 << 10, 1 << 20) if ranks == 1 else (1 << 3, 1 << 33)
 
 
 def program_rows(found, judged):
@@ -164,11 +174,13 @@ def row_of(found, row, way, judged):
             {peer: rate(value) for peer, value in peers.items()},
             {f"{OF_BANDWIDTH:.0%} of NCCL's": at_most(OF_BANDWIDTH * own, raw)}
             if judged else {})
+    bars = {f"{MORE_NS} ns more than NCCL": at_most(own, raw and raw + MORE_NS / 1e3)}
+    if ranks > 1:
+        bars = {f"NCCL's time / {OF_SMALL_BANDWIDTH}":
+                at_most(OF_SMALL_BANDWIDTH * own, raw)}
     return bench_row(
         topic_of(ranks), name, "ns", own * 1e3,
-        {peer: value * 1e3 for peer, value in peers.items()},
-        {f"{MORE_NS} ns more than NCCL": at_most(own, raw and raw + MORE_NS / 1e3)}
-        if judged else {})
+        {peer: value * 1e3 for peer, value in peers.items()}, bars if judged else {})
 
 
 def size_text(size):
@@ -189,10 +201,12 @@ def python_rows(check, options, ranks):
     where = python.package(check, options)
     json_file = check.file(f"collectives_python_{ranks}.json")
     rounds = 2 if options.simulated else 3 if options.quick else 9
-    most = 1 << 14 if options.simulated or ranks == 1 else 1 << 30
+    least, most = sizes_of(ranks)
+    if options.simulated or ranks == 1:
+        most = 1 << 14
     command = check.run(
         [sys.executable, SCRIPT, f"--ranks={ranks}", f"--rounds={rounds}",
-         f"--max-bytes={most}", "--json", json_file,
+         f"--min-bytes={least}", f"--max-bytes={most}", "--json", json_file,
          *(["--no-peers"] if options.simulated else [])], 300,
         {**library(check, options), "PYTHONPATH": str(where),
          "PYTHONDONTWRITEBYTECODE": "1"})
@@ -207,19 +221,18 @@ def python_rows(check, options, ranks):
 
 def rows_beside_torch(result, judged):
     theirs = result["ns"].get("torch", {})
+    ranks = result["ranks"]
     made = []
-    for size, (own, _) in result["ns"][DEVRT].items():
-        peer = theirs.get(size, [None])[0]
-        made.append(bench_row(
-            "Collectives in Python",
-            f"all-reduce, {size_text(int(size))}, {ranks_text(result['ranks'])}, in place",
-            "ns", own, {"PyTorch": peer},
-            bars_beside_torch(own, peer, result["ranks"], int(size)) if judged else {}))
+    for op, sizes in result["ns"][DEVRT].items():
+        in_place = ", in place" if op in ["all_reduce", "broadcast"] else ""
+        for size, (own, _) in sizes.items():
+            peer = theirs.get(op, {}).get(size, [None])[0]
+            bars = {f"{OF_TORCH} of PyTorch's": at_most(own, peer and peer * OF_TORCH)}
+            if ranks > 1:
+                bars = {f"{OF_TORCH_BESIDE_OTHERS} of PyTorch's":
+                        at_most(own, peer and peer * OF_TORCH_BESIDE_OTHERS)}
+            made.append(bench_row(
+                "Collectives in Python",
+                f"{OPS[op]}, {size_text(int(size))}, {ranks_text(ranks)}{in_place}",
+                "ns", own, {"PyTorch": peer}, bars if judged else {}))
     return made
-
-
-def bars_beside_torch(own, peer, ranks, size):
-    """The host's part of a call is compared; large sizes show the link."""
-    if ranks > 1 and size >= LARGE:
-        return {"PyTorch's time": at_most(own, peer and peer / OF_BANDWIDTH)}
-    return {f"{OF_TORCH} of PyTorch's": at_most(own, peer and peer * OF_TORCH)}
