@@ -63,7 +63,8 @@ PARTS = {
              "pinned_bench": f"memory {MTIA}", "traces_bench": f"memory {MTIA}"},
 }
 # What limits devrt's figure and is no other way to do the work, so no peer.
-BOUNDS = {"driver's copy"}
+WAITS = "driver's waits alone"
+BOUNDS = {"driver's copy", WAITS}
 # Why a row misses its bar, where this is known.
 SMALL_ADD = "the operands are checked, ordered and packed, and the driver copies them"
 RECORD_ON_HIP = "HIP wants the stream's device current, and an event with no pending record"
@@ -361,7 +362,8 @@ def missed(row):
 
 def reason(topic, row):
     """Returns why a row misses its bar, or None where this is not known."""
-    driver = row.get("peers", {}).get("driver")
+    peers = row.get("peers", {})
+    driver = peers.get("driver", peers.get(WAITS))
     limits = [float(text[:-3]) for text in missed(row)
               if re.fullmatch(r"[\d.]+ ns", text)]
     if driver and limits and row["devrt"] >= driver >= min(limits):

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA driver's stream-ordered allocator without devrt, in the program and
-// run of async_alloc_bench.cc.  Skipped where DEVRT_BENCH_DEVICE is not CUDA's,
-// and on drivers without it.
+// The CUDA driver's stream-ordered allocator without devrt, and the waits that
+// the way of a block to another stream and back needs, in the program and run
+// of async_alloc_bench.cc.  Skipped where DEVRT_BENCH_DEVICE is not CUDA's; the
+// allocator also on drivers that have none.
 
 #include <benchmark/benchmark.h>
 
@@ -79,5 +80,33 @@ void RawAsyncMixed64(benchmark::State& state) {
   });
 }
 BENCHMARK(RawAsyncMixed64)->UseRealTime();
+
+// There and back, as BetweenStreams of memory_bench.cc: each stream waits for
+// the other, which still waits itself.
+void RawWaitsBetweenStreams(benchmark::State& state) {
+  if (!OnCuda()) {
+    state.SkipWithError("DEVRT_BENCH_DEVICE is not CUDA's");
+    return;
+  }
+  const CUstream streams[] = {bench::RawStream(), bench::RawStream()};
+  CUevent events[2];
+  for (CUevent& event : events) {
+    bench::Raw(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  }
+  const auto record = DRIVER(cuEventRecord);
+  const auto wait = DRIVER(cuStreamWaitEvent);
+  for (auto _ : state) {
+    for (int from : {0, 1}) {
+      record(events[from], streams[from]);
+      wait(streams[1 - from], events[from], 0);
+    }
+  }
+  for (int i : {0, 1}) {
+    bench::Raw(DRIVER(cuStreamSynchronize)(streams[i]));
+    bench::Raw(DRIVER(cuStreamDestroy)(streams[i]));
+    bench::Raw(DRIVER(cuEventDestroy)(events[i]));
+  }
+}
+BENCHMARK(RawWaitsBetweenStreams);
 
 }  // namespace

@@ -158,7 +158,10 @@ class Figures:
             if name == "BetweenStreams":
                 bars["the same block"] = at_most(
                     self.figure(name, "other_blocks"), 0)
-            yield "Allocators", text, "ns", ours, {"c10": theirs}, bars
+            peers = {"c10": theirs}
+            if name == "BetweenStreams":
+                peers["driver's waits alone"] = self.time("RawWaitsBetweenStreams")
+            yield "Allocators", text, "ns", ours, peers, bars
 
     def threads(self):
         for name, text, least in THREADS:
