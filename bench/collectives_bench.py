@@ -44,8 +44,8 @@ def devrt_calls(device, args):
         device, args.folder, rank=args.rank, size=args.ranks)
 
     def call_of(op, bytes_):
-        whole = devrt.ones(bytes_ // 4, dtype="float32", device=device)
-        part = whole[:whole.size // args.ranks]
+        whole, part = (devrt.ones(bytes_ // 4 // of, dtype="float32", device=device)
+                       for of in [1, args.ranks])
         return {"all_reduce": lambda: rank.all_reduce(whole),
                 "all_gather": lambda: rank.all_gather(part, whole),
                 "reduce_scatter": lambda: rank.reduce_scatter(whole, part),
@@ -66,8 +66,8 @@ def torch_calls(device, args):
         device_id=torch.device("cuda", device.index))
 
     def call_of(op, bytes_):
-        whole = torch.ones(bytes_ // 4, dtype=torch.float32, device="cuda")
-        part = whole[:whole.numel() // args.ranks]
+        whole, part = (torch.ones(bytes_ // 4 // of, dtype=torch.float32, device="cuda")
+                       for of in [1, args.ranks])
         return {"all_reduce": lambda: distributed.all_reduce(whole),
                 "all_gather": lambda: distributed.all_gather_into_tensor(whole, part),
                 "reduce_scatter": lambda: distributed.reduce_scatter_tensor(part, whole),
@@ -148,6 +148,16 @@ def slowest(parts):
             for name, ops in first.items()}
 
 
+def wait_for(processes):
+    """Returns the exit codes.  If a rank fails, the others would wait for ever: ends them."""
+    while any(process.poll() is None for process in processes):
+        if any(process.poll() for process in processes):
+            for process in processes:
+                process.kill()
+        time.sleep(0.1)
+    return [process.wait() for process in processes]
+
+
 def run_ranks(args):
     """Starts a process for each rank, and returns what they found."""
     with tempfile.TemporaryDirectory() as parent:
@@ -156,7 +166,7 @@ def run_ranks(args):
                  f"--port={free_port()}", *sys.argv[1:]]
         processes = [subprocess.Popen([*words, f"--rank={rank}"])
                      for rank in range(args.ranks)]
-        codes = [process.wait() for process in processes]
+        codes = wait_for(processes)
         if any(codes):
             sys.exit(f"exit codes of the ranks: {codes}")
         parts = []
