@@ -42,6 +42,7 @@ void Detach(ThreadState* thread) {
     Py_XDECREF(entry.node);
   }
   Py_CLEAR(thread->node);
+  Py_CLEAR(thread->outermost);
   for (const CurrentSlot& slot : current) Py_XDECREF(slot.stream);
 }
 
@@ -212,6 +213,19 @@ void LeaveEntries(ThreadState* thread, size_t index) {
   }
 }
 
+// Notes the thread's outermost context, if the thread was in no other so far:
+// CPython counts the changes from 1 on.  The context exists from the first copy
+// on at the latest.  Returns false with an exception set.
+bool FindOutermost(ThreadState* thread) {
+  const PyThreadState* state = PyThreadState_Get();
+  if (state->context_ver != 1) return true;
+  const Ref copy(PyContext_CopyCurrent());
+  if (!copy) return false;
+  Py_XINCREF(state->context);
+  Py_XSETREF(thread->outermost, state->context);
+  return true;
+}
+
 ThreadState* MakeThread() {
   PyObject* dictionary = PyThreadState_GetDict();
   if (dictionary == nullptr) {
@@ -231,7 +245,7 @@ ThreadState* MakeThread() {
   t_thread = t_owner.get();
   t_seen_context = t_thread;
   t_thread->attached = true;
-  return t_thread;
+  return FindOutermost(t_thread) ? t_thread : nullptr;
 }
 
 // ---- Chains of contextvars contexts -----------------------------------------
@@ -253,9 +267,11 @@ bool SetChain(ThreadState* thread, PyObject* node) {
 }
 
 // Puts the entries from `begin` on, of a new __enter__ of `owner`, into the
-// chain of the present contextvars context, if there is one.
+// chain of the present contextvars context.  Outside of every Context.run the
+// thread alone has the entries.
 bool AddToChain(ThreadState* thread, PyObject* owner, size_t begin) {
-  if (PyThreadState_Get()->context == nullptr) return true;
+  const PyObject* context = PyThreadState_Get()->context;
+  if (context == nullptr || context == thread->outermost) return true;
   const Ref node(NewContextNode(owner, thread->node));
   if (!node || !SetChain(thread, node.get())) {
     const KeepException keep;
@@ -382,7 +398,9 @@ ThreadState* LookAtThread() {
 bool AddTaskContexts() {
   if (!AddContextNodeType()) return false;
   g_chain = PyContextVar_New("devrt.contexts", nullptr);
-  return g_chain != nullptr;
+  // Programs import devrt outside of every Context.run, and may first call
+  // devrt inside of one.
+  return g_chain != nullptr && LookAtThread() != nullptr;
 }
 
 PyObject* EnterDeviceObject(PyObject* self) {
