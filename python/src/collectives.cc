@@ -74,6 +74,8 @@ Reduction ReductionOf(const std::string& name) {
 // order_across_communicators, allow_mixed_versions, check_signatures,
 // exchange_records)
 collectives::Options OptionsOf(nb::handle values) try {
+  const bool is_tuple = PyTuple_Check(values.ptr()) != 0;
+  if (!is_tuple || PyTuple_GET_SIZE(values.ptr()) != 10) throw std::bad_cast();
   collectives::Options options;
   options.name = nb::cast<std::string>(values[0]);
   options.provider = nb::cast<std::string>(values[1]);
@@ -377,9 +379,7 @@ Rank* CreateOverPmix(nb::object device, nb::object options) {
 
 nb::list CreateAll(nb::object devices, nb::object options) {
   std::vector<Device> all;
-  for (const nb::handle device : devices) {
-    all.push_back(DeviceObjectOf(device)->device);
-  }
+  for (const nb::handle d : devices) all.push_back(DeviceObjectOf(d)->device);
   const SiteHere site;
   const collectives::Options wanted = OptionsOf(options);
   auto made = Check(

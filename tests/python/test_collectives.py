@@ -136,6 +136,14 @@ def test_bad_arguments(ranks, two):
     assert ranks[0].state == "ready"
 
 
+@pytest.mark.parametrize("options", [(), (1,) * 9, [], "0123456789", (1,) * 10])
+def test_options_are_those_of_init(options):
+    with pytest.raises(TypeError, match="expected those of init"):
+        devrt._core._create_ranks([], options)
+    with pytest.raises(TypeError, match="expected those of init"):
+        devrt._core._create_ranks([], devrt.ones((0, 2)))
+
+
 def test_one_thread_ends_all_ranks(two):
     ranks = collectives.init_all(two)
     alone = collectives.split_all(ranks, [0, -1])
