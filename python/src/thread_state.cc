@@ -14,7 +14,6 @@
 
 namespace devrt::python {
 
-__thread ThreadState* t_thread = nullptr;
 __thread SeenContext* t_seen_context = nullptr;
 
 namespace {
@@ -242,10 +241,10 @@ ThreadState* MakeThread() {
   if (PyDict_SetItemString(dictionary, kCapsuleName, capsule.get()) != 0) {
     return nullptr;
   }
-  t_thread = t_owner.get();
-  t_seen_context = t_thread;
-  t_thread->attached = true;
-  return FindOutermost(t_thread) ? t_thread : nullptr;
+  ThreadState* const thread = t_owner.get();
+  t_seen_context = thread;
+  thread->attached = true;
+  return FindOutermost(thread) ? thread : nullptr;
 }
 
 // ---- Chains of contextvars contexts -----------------------------------------
@@ -382,7 +381,7 @@ void FollowContext() {
 }
 
 ThreadState* LookAtThread() {
-  ThreadState* thread = t_thread;
+  ThreadState* thread = KnownThread();
   if (thread == nullptr || !thread->attached) thread = MakeThread();
   if (thread == nullptr) return nullptr;
   const PyThreadState* state = PyThreadState_Get();

@@ -73,13 +73,17 @@ struct ThreadState : SeenContext {
   bool attached = false;  // the interpreter tells when the thread ends
 };
 
-extern __thread ThreadState* t_thread;
+// Returns the state of this thread as it is, or null if it has none.
+inline ThreadState* KnownThread() {
+  return static_cast<ThreadState*>(t_seen_context);
+}
+
 // Returns the state of this thread, after FollowContext.  Null with an
 // exception set on failure.
 ThreadState* LookAtThread();
 
 inline ThreadState* Thread() {
-  return IsSeen(PyThreadState_Get()) ? t_thread : LookAtThread();
+  return IsSeen(PyThreadState_Get()) ? KnownThread() : LookAtThread();
 }
 
 // Makes the context variable.  Returns false with an exception set on failure.
