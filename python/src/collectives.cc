@@ -40,15 +40,16 @@ using collectives::Group;
 using collectives::OpKind;
 using collectives::Reduction;
 
-absl::Time DeadlineOf(nb::handle seconds) {
-  if (seconds.is_none()) return absl::InfiniteFuture();
-  return absl::Now() + absl::Seconds(nb::cast<double>(seconds));
+absl::Duration DurationOf(nb::handle seconds) {
+  double number = 0;
+  if (seconds.is_none()) return absl::InfiniteDuration();
+  if (nb::try_cast(seconds, number)) return absl::Seconds(number);
+  PyErr_Format(PyExc_TypeError, "timeout is %R, expected seconds or None",
+               seconds.ptr());
+  ThrowPythonError();
 }
 
-absl::Duration DurationOf(nb::handle seconds) {
-  return seconds.is_none() ? absl::InfiniteDuration()
-                           : absl::Seconds(nb::cast<double>(seconds));
-}
+absl::Time DeadlineOf(nb::handle s) { return absl::Now() + DurationOf(s); }
 
 OpKind KindOf(const std::string& name) {
   for (uint32_t i = 0; i < DEVRT_COLLECTIVE_COUNT; ++i) {
@@ -385,9 +386,7 @@ nb::list CreateAll(nb::object devices, nb::object options) {
   auto made = Check(
       WithoutLock([&] { return Communicator::CreateAll(all, wanted, site); }));
   nb::list ranks;
-  for (Communicator& communicator : made) {
-    ranks.append(nb::cast(new Rank(std::move(communicator))));
-  }
+  for (Communicator& c : made) ranks.append(nb::cast(new Rank(std::move(c))));
   return ranks;
 }
 
