@@ -45,6 +45,7 @@ BARS = {
     "array view x[1]": None,
     "array x.shape": None,
     "array x + y": None,
+    "array x + y, in C++": None,
     "import devrt": 15_000_000,
 }
 # Rows whose time is no backend's.
@@ -52,6 +53,7 @@ OF_NO_BACKEND = {"import devrt"}
 
 
 EXCHANGE_API = "__dlpack_c_exchange_api__"
+ENTER = "with context: pass"
 
 
 class Empty:
@@ -62,45 +64,16 @@ class Empty:
         return None
 
 
-def with_loop(context):
-    """A function that enters and leaves `context` ten times."""
-
-    def loop():
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-        with context: pass  # noqa: E701
-
-    return loop, 10
-
-
-def call_loop(function, *arguments):
-    """A function that calls `function` ten times."""
-
-    def none():
-        function(); function(); function(); function(); function()  # noqa: E702
-        function(); function(); function(); function(); function()  # noqa: E702
-
-    def one():
-        x = arguments[0]
-        function(x); function(x); function(x); function(x)  # noqa: E702
-        function(x); function(x); function(x); function(x)  # noqa: E702
-        function(x); function(x)  # noqa: E702
-
-    return (one if arguments else none), 10
+def call(text, times=10, **names):
+    """A timer of a call that a program writes so often in a row, and `times`."""
+    return timeit.Timer("\n".join([text] * times), globals=names), times
 
 
 class Row:
-    """A loop of `calls` calls and its samples; `rest` keeps queues short."""
+    """A timer of `calls` calls and its samples; `rest` keeps queues short."""
 
-    def __init__(self, loop, calls, rest):
-        self.loop, self.calls, self.rest = loop, calls, rest
+    def __init__(self, timer, calls, rest):
+        self.timer, self.calls, self.rest = timer, calls, rest
         self.number = 10
         while self.time() < 0.004 and self.number < 100_000:
             self.number *= 2
@@ -108,7 +81,7 @@ class Row:
         self.samples = []
 
     def time(self):
-        return timeit.timeit(self.loop, number=self.number)
+        return self.timer.timeit(self.number)
 
     def sample(self):
         self.samples.append(self.time() / self.number / self.calls)
@@ -134,88 +107,31 @@ class ImportRow:
     ns = Row.ns
 
 
-def event_record(make, stream):
-    def loop():
-        make().record(stream)
-        make().record(stream)
-
-    return loop, 2
-
-
-def empty_loop(make, shape, **options):
-    """A function that makes and drops ten arrays."""
-    if not options:
-        return call_loop(make, shape)
-
-    def loop():
-        make(shape, **options); make(shape, **options)  # noqa: E702
-        make(shape, **options); make(shape, **options)  # noqa: E702
-        make(shape, **options); make(shape, **options)  # noqa: E702
-        make(shape, **options); make(shape, **options)  # noqa: E702
-        make(shape, **options); make(shape, **options)  # noqa: E702
-
-    return loop, 10
-
-
-def view_loop(x):
-    def loop():
-        x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]; x[1]  # noqa
-
-    return loop, 10
-
-
-def shape_loop(x):
-    def loop():
-        x.shape; x.shape; x.shape; x.shape; x.shape  # noqa
-        x.shape; x.shape; x.shape; x.shape; x.shape  # noqa
-
-    return loop, 10
-
-
-def add_loop(x, y):
-    def loop():
-        x + y; x + y  # noqa
-
-    return loop, 2
-
-
-def cai_loop(x):
-    def loop():
-        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
-        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
-        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
-        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
-        x.__cuda_array_interface__; x.__cuda_array_interface__  # noqa
-
-    return loop, 10
-
-
-def array_loops(empty):
+def array_rows(empty):
     """Rows that each library of arrays has."""
     x, y = empty((4, 8)), empty((4, 8))
-    loops = {
-        "empty array, 4 KiB": empty_loop(empty, 1024),
-        "array view x[1]": view_loop(x),
-        "array x.shape": shape_loop(x),
-        "array x + y": add_loop(x, y),
+    rows = {
+        "array view x[1]": call("x[1]", x=x),
+        "array x.shape": call("x.shape", x=x),
+        "array x + y": call("x + y", times=2, x=x, y=y),
     }
     if hasattr(x, "__cuda_array_interface__"):
-        loops["read __cuda_array_interface__"] = cai_loop(x)
-    return loops
+        rows["read __cuda_array_interface__"] = call(
+            "x.__cuda_array_interface__", x=x)
+    return rows
 
 
 def arrays_of_devrt(device):
-    dtype = devrt.float32
-
-    def pinned_loop():
-        make = devrt.empty
-        return empty_loop(make, 1024, dtype=dtype, device=device, pinned=True)
-
-    loops = array_loops(devrt.empty)
+    rows = array_rows(devrt.empty)
     # 4 KiB of float32 by the call that programs write.
-    loops["empty array, 4 KiB"] = empty_loop(devrt.empty, 1024, dtype=dtype)
-    loops["empty pinned array, 4 KiB"] = pinned_loop()
-    return loops
+    empty = {"empty": devrt.empty, "float32": devrt.float32, "device": device}
+    rows["empty array, 4 KiB"] = call("empty(1024, dtype=float32)", **empty)
+    rows["empty pinned array, 4 KiB"] = call(
+        "empty(1024, dtype=float32, device=device, pinned=True)", **empty)
+    x, y = devrt.empty((4, 8)), devrt.empty((4, 8))
+    timer, _ = call("add(x, y, 100)", times=1, add=devrt._core._add_times, x=x, y=y)
+    rows["array x + y, in C++"] = timer, 100
+    return rows
 
 
 def arrays_of_torch():
@@ -226,26 +142,26 @@ def arrays_of_torch():
     def empty(shape):
         return torch.empty(shape, device="cuda")
 
-    loops = array_loops(empty)
-    loops["empty array, 4 KiB"] = empty_loop(torch.empty, 1024, device="cuda")
-    loops["empty pinned array, 4 KiB"] = empty_loop(
-        torch.empty, 1024, pin_memory=True)
-    loops["import by __dlpack__"] = call_loop(torch.from_dlpack, own)
+    rows = array_rows(empty)
+    rows["empty array, 4 KiB"] = call("empty(1024, device='cuda')", empty=torch.empty)
+    rows["empty pinned array, 4 KiB"] = call(
+        "empty(1024, pin_memory=True)", empty=torch.empty)
+    rows["import by __dlpack__"] = call("take(x)", take=torch.from_dlpack, x=own)
     # Of its own tensor, as devrt imports it.
-    loops["import by the exchange API"] = call_loop(
-        torch.from_dlpack, torch.empty((4, 8), device="cuda"))
-    return loops
+    rows["import by the exchange API"] = call(
+        "take(x)", take=torch.from_dlpack, x=empty((4, 8)))
+    return rows
 
 
 def arrays_of_cupy():
     import cupy
 
     own = devrt.empty((4, 8), device="cuda:0")
-    loops = array_loops(cupy.empty)
-    loops["empty array, 4 KiB"] = empty_loop(
-        cupy.empty, 1024, dtype=cupy.float32)
-    loops["import by __dlpack__"] = call_loop(cupy.from_dlpack, own)
-    return loops
+    rows = array_rows(cupy.empty)
+    rows["empty array, 4 KiB"] = call(
+        "empty(1024, dtype=float32)", empty=cupy.empty, float32=cupy.float32)
+    rows["import by __dlpack__"] = call("take(x)", take=cupy.from_dlpack, x=own)
+    return rows
 
 
 class Producer:
@@ -286,38 +202,40 @@ def foreign_arrays(device):
 
 
 def of_devrt(backend):
-    """Loops by row, and what brings the device to rest."""
+    """Timers by row, and what brings the device to rest."""
     devices = devrt.devices(backend)
     first, last = devices[0], devices[-1]
     devrt.set_device(first)
     a, b = devrt.Stream(first), devrt.Stream(first)
     event = devrt.Event()
     event.record(a)
-    loops = {
-        "with device, same": with_loop(first),
-        "with stream": with_loop(a),
-        "current stream": call_loop(devrt.current_stream),
-        "current device": call_loop(devrt.current_device),
-        "event record": call_loop(event.record, a),
-        "Event() and record": event_record(devrt.Event, a),
-        "stream waits for stream": call_loop(b.wait, a),
-        "empty with": with_loop(Empty()),
+    rows = {
+        "with device, same": call(ENTER, context=first),
+        "with stream": call(ENTER, context=a),
+        "current stream": call("current()", current=devrt.current_stream),
+        "current device": call("current()", current=devrt.current_device),
+        "event record": call("event.record(a)", event=event, a=a),
+        "Event() and record": call(
+            "Event().record(a)", times=2, Event=devrt.Event, a=a),
+        "stream waits for stream": call("b.wait(a)", a=a, b=b),
+        "empty with": call(ENTER, context=Empty()),
         "import devrt": ImportRow("devrt"),
     }
     if last is not first:
-        loops["with device, switch"] = with_loop(last)
+        rows["with device, switch"] = call(ENTER, context=last)
     if hasattr(a, "__cuda_stream__"):
-        loops["__cuda_stream__"] = call_loop(a.__cuda_stream__)
+        rows["__cuda_stream__"] = call("a.__cuda_stream__()", a=a)
 
-    loops.update(arrays_of_devrt(first))
+    rows.update(arrays_of_devrt(first))
     slow, fast = foreign_arrays(first)
-    loops["import by __dlpack__"] = call_loop(devrt.from_dlpack, slow)
-    loops["import by the exchange API"] = call_loop(devrt.from_dlpack, fast)
+    take = devrt.from_dlpack
+    rows["import by __dlpack__"] = call("take(x)", take=take, x=slow)
+    rows["import by the exchange API"] = call("take(x)", take=take, x=fast)
 
     def rest():
         first.synchronize()
 
-    return loops, rest
+    return rows, rest
 
 
 def of_torch():
@@ -327,19 +245,20 @@ def of_torch():
     a, b = torch.cuda.Stream(), torch.cuda.Stream()
     event = torch.cuda.Event()
     event.record(a)
-    loops = {
-        "with device, same": with_loop(torch.cuda.device(0)),
-        "with stream": with_loop(torch.cuda.stream(a)),
-        "current stream": call_loop(torch.cuda.current_stream),
-        "current device": call_loop(torch.cuda.current_device),
-        "event record": call_loop(event.record, a),
-        "Event() and record": event_record(torch.cuda.Event, a),
-        "stream waits for stream": call_loop(b.wait_stream, a),
+    rows = {
+        "with device, same": call(ENTER, context=torch.cuda.device(0)),
+        "with stream": call(ENTER, context=torch.cuda.stream(a)),
+        "current stream": call("current()", current=torch.cuda.current_stream),
+        "current device": call("current()", current=torch.cuda.current_device),
+        "event record": call("event.record(a)", event=event, a=a),
+        "Event() and record": call(
+            "Event().record(a)", times=2, Event=torch.cuda.Event, a=a),
+        "stream waits for stream": call("b.wait_stream(a)", a=a, b=b),
     }
     if torch.cuda.device_count() > 1:
-        loops["with device, switch"] = with_loop(torch.cuda.device(1))
-    loops.update(arrays_of_torch())
-    return loops, torch.cuda.synchronize
+        rows["with device, switch"] = call(ENTER, context=torch.cuda.device(1))
+    rows.update(arrays_of_torch())
+    return rows, torch.cuda.synchronize
 
 
 def of_cupy():
@@ -348,37 +267,36 @@ def of_cupy():
     a = cupy.cuda.Stream(non_blocking=True)
     event = cupy.cuda.Event(disable_timing=True)
     event.record(a)
-
-    def make():
-        return cupy.cuda.Event(disable_timing=True)
-
-    loops = {
-        "with device, same": with_loop(cupy.cuda.Device(0)),
-        "with stream": with_loop(a),
-        "current stream": call_loop(cupy.cuda.get_current_stream),
-        "event record": call_loop(event.record, a),
-        "Event() and record": event_record(make, a),
+    rows = {
+        "with device, same": call(ENTER, context=cupy.cuda.Device(0)),
+        "with stream": call(ENTER, context=a),
+        "current stream": call(
+            "current()", current=cupy.cuda.get_current_stream),
+        "event record": call("event.record(a)", event=event, a=a),
+        "Event() and record": call("Event(disable_timing=True).record(a)", times=2,
+                                   Event=cupy.cuda.Event, a=a),
     }
     if cupy.cuda.runtime.getDeviceCount() > 1:
-        loops["with device, switch"] = with_loop(cupy.cuda.Device(1))
-    loops.update(arrays_of_cupy())
-    return loops, a.synchronize
+        rows["with device, switch"] = call(ENTER, context=cupy.cuda.Device(1))
+    rows.update(arrays_of_cupy())
+    return rows, a.synchronize
 
 
 def of_numba():
     from numba import cuda
 
-    loops = {
-        "with device, same": with_loop(cuda.gpus[0]),
-        "read __cuda_array_interface__": cai_loop(cuda.device_array((4, 8))),
+    rows = {
+        "with device, same": call(ENTER, context=cuda.gpus[0]),
+        "read __cuda_array_interface__": call(
+            "x.__cuda_array_interface__", x=cuda.device_array((4, 8))),
     }
     if len(cuda.gpus) > 1:
-        loops["with device, switch"] = with_loop(cuda.gpus[1])
-    return loops, cuda.synchronize
+        rows["with device, switch"] = call(ENTER, context=cuda.gpus[1])
+    return rows, cuda.synchronize
 
 
 def peers():
-    """(name, loops by row, what brings it to rest) of those that are there."""
+    """(name, timers by row, what brings it to rest) of those that are there."""
     for source in (of_torch, of_cupy, of_numba):
         name = source.__name__[3:]
         try:
@@ -391,9 +309,9 @@ def measure(libraries, rounds):
     """ns by library and row.  Each round goes through all of them: a machine
     that is slow for some seconds is so for a few samples of every row."""
     columns = {
-        name: {row: loop if isinstance(loop, ImportRow) else Row(*loop, rest)
-               for row, loop in loops.items()}
-        for name, loops, rest in libraries
+        name: {row: made if isinstance(made, ImportRow) else Row(*made, rest)
+               for row, made in rows.items()}
+        for name, rows, rest in libraries
     }
     for _ in range(rounds):
         for rows in columns.values():

@@ -193,6 +193,40 @@ PyObject* ReduceFunction(PyObject*, PyObject* const* args, Py_ssize_t count,
   return ReduceArray(op, values[0], values + 1);
 }
 
+// ---- Measurements -----------------------------------------------------------
+
+constexpr uint32_t kMostTimes = 10000;  // Ctrl-C does not end the loop
+
+// The C++ call that a + b makes, so often that Python's part is small.
+PyObject* AddTimes(PyObject*, PyObject* const* args, Py_ssize_t count,
+                   PyObject* names) {
+  static const Parameters kParameters = {
+      "_add_times", 3, 3, 3, {"a", "b", "times"}};
+  PyObject* values[3];
+  uint64_t times = 0;
+  if (!SortArguments(kParameters, args, static_cast<size_t>(count), names,
+                     values) ||
+      !RequireArray(values[0], kParameters.function, "a") ||
+      !RequireArray(values[1], kParameters.function, "b") ||
+      !ToCount(values[2], "times", &times)) {
+    return nullptr;
+  }
+  if (times > kMostTimes) {
+    PyErr_Format(g_exceptions.invalid_argument, "times is %R, expected 0 to %u",
+                 values[2], kMostTimes);
+    return nullptr;
+  }
+  const Array a = ArrayOf(values[0]), b = ArrayOf(values[1]);
+  const SiteHere site;
+  return NoneOrRaise(WithoutLock([&] {
+    absl::Status status;
+    for (uint64_t i = 0; i < times && status.ok(); ++i) {
+      status = Apply(BinaryOp::kAdd, a, b, nullptr, site).status();
+    }
+    return status;
+  }));
+}
+
 // ---- Tables -----------------------------------------------------------------
 
 #define DEVRT_BINARY(name, op, what)                                           \
@@ -319,6 +353,10 @@ PyMethodDef g_array_operation_functions[] = {
         "The mean: float64 for integers, and NaN without elements."),
     DEVRT_REDUCE_FUNCTION("any", kAny, "", "True if any element is not 0."),
     DEVRT_REDUCE_FUNCTION("all", kAll, "", "True if all elements are not 0."),
+    {"_add_times", AsMethod(AddTimes), METH_FASTCALL | METH_KEYWORDS,
+     "_add_times(a, b, times)\n"
+     "--\n\n"
+     "Makes a + b in C++ so many times, for bench/python_bench.py."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace devrt::python

@@ -40,15 +40,16 @@ using collectives::Group;
 using collectives::OpKind;
 using collectives::Reduction;
 
-absl::Time DeadlineOf(nb::handle seconds) {
-  if (seconds.is_none()) return absl::InfiniteFuture();
-  return absl::Now() + absl::Seconds(nb::cast<double>(seconds));
+absl::Duration DurationOf(nb::handle seconds) {
+  double number = 0;
+  if (seconds.is_none()) return absl::InfiniteDuration();
+  if (nb::try_cast(seconds, number)) return absl::Seconds(number);
+  PyErr_Format(PyExc_TypeError, "timeout is %R, expected seconds or None",
+               seconds.ptr());
+  ThrowPythonError();
 }
 
-absl::Duration DurationOf(nb::handle seconds) {
-  return seconds.is_none() ? absl::InfiniteDuration()
-                           : absl::Seconds(nb::cast<double>(seconds));
-}
+absl::Time DeadlineOf(nb::handle s) { return absl::Now() + DurationOf(s); }
 
 OpKind KindOf(const std::string& name) {
   for (uint32_t i = 0; i < DEVRT_COLLECTIVE_COUNT; ++i) {
@@ -74,6 +75,8 @@ Reduction ReductionOf(const std::string& name) {
 // order_across_communicators, allow_mixed_versions, check_signatures,
 // exchange_records)
 collectives::Options OptionsOf(nb::handle values) try {
+  const bool is_tuple = PyTuple_Check(values.ptr()) != 0;
+  if (!is_tuple || PyTuple_GET_SIZE(values.ptr()) != 10) throw std::bad_cast();
   collectives::Options options;
   options.name = nb::cast<std::string>(values[0]);
   options.provider = nb::cast<std::string>(values[1]);
@@ -377,17 +380,13 @@ Rank* CreateOverPmix(nb::object device, nb::object options) {
 
 nb::list CreateAll(nb::object devices, nb::object options) {
   std::vector<Device> all;
-  for (const nb::handle device : devices) {
-    all.push_back(DeviceObjectOf(device)->device);
-  }
+  for (const nb::handle d : devices) all.push_back(DeviceObjectOf(d)->device);
   const SiteHere site;
   const collectives::Options wanted = OptionsOf(options);
   auto made = Check(
       WithoutLock([&] { return Communicator::CreateAll(all, wanted, site); }));
   nb::list ranks;
-  for (Communicator& communicator : made) {
-    ranks.append(nb::cast(new Rank(std::move(communicator))));
-  }
+  for (Communicator& c : made) ranks.append(nb::cast(new Rank(std::move(c))));
   return ranks;
 }
 

@@ -198,8 +198,10 @@ BackendEntry* ActiveBackend() {
   return thread->active != nullptr ? thread->active : DefaultBackend();
 }
 
-DeviceObject* CurrentDeviceOf(BackendEntry* backend) {
-  if (Thread() == nullptr) return nullptr;
+namespace {
+
+// Returns the calling thread's current device, after a call of Thread().
+DeviceObject* DeviceOfThread(BackendEntry* backend) {
   // Reads only state of this thread, so the GIL stays.
   const auto device = CurrentDevice(backend->backend);
   if (__builtin_expect(!device.ok(), 0)) {
@@ -209,9 +211,15 @@ DeviceObject* CurrentDeviceOf(BackendEntry* backend) {
   return WrapDevice(*device);
 }
 
+}  // namespace
+
+DeviceObject* CurrentDeviceOf(BackendEntry* backend) {
+  return Thread() != nullptr ? DeviceOfThread(backend) : nullptr;
+}
+
 DeviceObject* CurrentDeviceObject() {
-  BackendEntry* backend = ActiveBackend();
-  return backend != nullptr ? CurrentDeviceOf(backend) : nullptr;
+  BackendEntry* backend = ActiveBackend();  // calls Thread()
+  return backend != nullptr ? DeviceOfThread(backend) : nullptr;
 }
 
 namespace {

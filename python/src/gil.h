@@ -72,6 +72,7 @@ void TakeLock(PyThreadState* state);
 struct SeenContext {
   uint64_t version = 0;
 };
+// Null before the thread's first call: see thread_state.h.
 extern __thread SeenContext* t_seen_context;
 
 inline bool IsSeen(const PyThreadState* state) {

@@ -40,8 +40,9 @@ const DeviceObject* DeviceAt(uint32_t index) {
 void RestoreStream(const DeviceObject& device, const CurrentSlot& kept) {
   const internal::StreamSlot slot = IsAlive(kept) ? kept.slot : kDefault;
   *internal::SlotOf(device.device.gate()) = slot;
-  if (t_thread == nullptr) return;
-  CurrentSlot* const current = SlotOfThread(t_thread, device.index);
+  ThreadState* const thread = KnownThread();
+  if (thread == nullptr) return;
+  CurrentSlot* const current = SlotOfThread(thread, device.index);
   Py_XINCREF(kept.stream);
   PyObject* const former = current->stream;
   *current = {slot, kept.stream};
@@ -58,16 +59,17 @@ KeepCurrent::KeepCurrent() {
     const auto device = CurrentDevice(backend->backend);
     if (device.ok()) devices_.push_back(*device);
   }
-  const size_t known = t_thread != nullptr ? t_thread->current.size() : 0;
+  const ThreadState* const thread = KnownThread();
+  const size_t known = thread != nullptr ? thread->current.size() : 0;
   for (uint32_t i = 0; i < internal::t_state.slot_count; ++i) {
     CurrentSlot kept{internal::t_state.slots[i], nullptr};
-    if (i < known && IsSame(t_thread->current[i].slot, kept.slot)) {
-      kept.stream = t_thread->current[i].stream;
+    if (i < known && IsSame(thread->current[i].slot, kept.slot)) {
+      kept.stream = thread->current[i].stream;
       Py_XINCREF(kept.stream);
     }
     streams_.push_back(kept);
   }
-  if (t_thread != nullptr) active_ = t_thread->active;
+  if (thread != nullptr) active_ = thread->active;
 }
 
 KeepCurrent::~KeepCurrent() {
@@ -98,7 +100,7 @@ void KeepCurrent::Restore() {
     });
   }
   RestoreStreams();
-  if (t_thread != nullptr) t_thread->active = active_;
+  if (ThreadState* const thread = KnownThread()) thread->active = active_;
 }
 
 }  // namespace devrt::python

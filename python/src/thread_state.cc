@@ -14,7 +14,6 @@
 
 namespace devrt::python {
 
-__thread ThreadState* t_thread = nullptr;
 __thread SeenContext* t_seen_context = nullptr;
 
 namespace {
@@ -42,6 +41,7 @@ void Detach(ThreadState* thread) {
     Py_XDECREF(entry.node);
   }
   Py_CLEAR(thread->node);
+  Py_CLEAR(thread->outermost);
   for (const CurrentSlot& slot : current) Py_XDECREF(slot.stream);
 }
 
@@ -212,6 +212,19 @@ void LeaveEntries(ThreadState* thread, size_t index) {
   }
 }
 
+// Notes the thread's outermost context, if the thread was in no other so far:
+// CPython counts the changes from 1 on.  The context exists from the first copy
+// on at the latest.  Returns false with an exception set.
+bool FindOutermost(ThreadState* thread) {
+  const PyThreadState* state = PyThreadState_Get();
+  if (state->context_ver != 1) return true;
+  const Ref copy(PyContext_CopyCurrent());
+  if (!copy) return false;
+  Py_XINCREF(state->context);
+  Py_XSETREF(thread->outermost, state->context);
+  return true;
+}
+
 ThreadState* MakeThread() {
   PyObject* dictionary = PyThreadState_GetDict();
   if (dictionary == nullptr) {
@@ -228,10 +241,10 @@ ThreadState* MakeThread() {
   if (PyDict_SetItemString(dictionary, kCapsuleName, capsule.get()) != 0) {
     return nullptr;
   }
-  t_thread = t_owner.get();
-  t_seen_context = t_thread;
-  t_thread->attached = true;
-  return t_thread;
+  ThreadState* const thread = t_owner.get();
+  t_seen_context = thread;
+  thread->attached = true;
+  return FindOutermost(thread) ? thread : nullptr;
 }
 
 // ---- Chains of contextvars contexts -----------------------------------------
@@ -253,9 +266,11 @@ bool SetChain(ThreadState* thread, PyObject* node) {
 }
 
 // Puts the entries from `begin` on, of a new __enter__ of `owner`, into the
-// chain of the present contextvars context, if there is one.
+// chain of the present contextvars context.  Outside of every Context.run the
+// thread alone has the entries.
 bool AddToChain(ThreadState* thread, PyObject* owner, size_t begin) {
-  if (PyThreadState_Get()->context == nullptr) return true;
+  const PyObject* context = PyThreadState_Get()->context;
+  if (context == nullptr || context == thread->outermost) return true;
   const Ref node(NewContextNode(owner, thread->node));
   if (!node || !SetChain(thread, node.get())) {
     const KeepException keep;
@@ -366,7 +381,7 @@ void FollowContext() {
 }
 
 ThreadState* LookAtThread() {
-  ThreadState* thread = t_thread;
+  ThreadState* thread = KnownThread();
   if (thread == nullptr || !thread->attached) thread = MakeThread();
   if (thread == nullptr) return nullptr;
   const PyThreadState* state = PyThreadState_Get();
@@ -382,7 +397,9 @@ ThreadState* LookAtThread() {
 bool AddTaskContexts() {
   if (!AddContextNodeType()) return false;
   g_chain = PyContextVar_New("devrt.contexts", nullptr);
-  return g_chain != nullptr;
+  // Programs import devrt outside of every Context.run, and may first call
+  // devrt inside of one.
+  return g_chain != nullptr && LookAtThread() != nullptr;
 }
 
 PyObject* EnterDeviceObject(PyObject* self) {

@@ -12,14 +12,15 @@
 // before those above it, as happens with generators.  It then hands what it has
 // to restore to the entry above that would overwrite it.
 //
-// If the thread has a contextvars context, for example in an asyncio task, then
-// entries belong to that context.  Each such context has a context variable
-// with a chain of nodes, one for each __enter__ that was not left.  A copied
-// context, such as the context of a new task, begins with the chain of its
-// original.  CPython does not report that a thread changes to another context,
-// so FollowContext compares at the next call: it leaves the nodes that only the
-// former chain has, and enters those that only the new one has.  Entries from a
-// time without a context lie below all of them.
+// If code runs in a contextvars context that Context.run has entered, as an
+// asyncio task does, then entries belong to that context.  Each such context
+// has a context variable with a chain of nodes, one for each __enter__ that was
+// not left.  A copied context, such as the context of a new task, begins with
+// the chain of its original.  CPython does not report that a thread changes to
+// another context, so FollowContext compares at the next call: it leaves the
+// nodes that only the former chain has, and enters those that only the new one
+// has.  Entries from outside of every Context.run have no nodes, and lie below
+// all of them.
 //
 // Everything here needs the GIL.
 
@@ -63,19 +64,26 @@ struct ThreadState : SeenContext {
   std::vector<CurrentSlot> current;  // by the device's index
   std::vector<ContextEntry> entries;
   PyObject* node = nullptr;  // the last node of the chain that is entered
+  // The thread's contextvars context outside of every Context.run.  Null if
+  // devrt first saw the thread when that context could no longer be told.
+  PyObject* outermost = nullptr;
   // How many times each object was entered and not left, in all contexts.
   std::unordered_map<PyObject*, int> open;
   BackendEntry* active = nullptr;
   bool attached = false;  // the interpreter tells when the thread ends
 };
 
-extern __thread ThreadState* t_thread;
+// Returns the state of this thread as it is, or null if it has none.
+inline ThreadState* KnownThread() {
+  return static_cast<ThreadState*>(t_seen_context);
+}
+
 // Returns the state of this thread, after FollowContext.  Null with an
 // exception set on failure.
 ThreadState* LookAtThread();
 
 inline ThreadState* Thread() {
-  return IsSeen(PyThreadState_Get()) ? t_thread : LookAtThread();
+  return IsSeen(PyThreadState_Get()) ? KnownThread() : LookAtThread();
 }
 
 // Makes the context variable.  Returns false with an exception set on failure.

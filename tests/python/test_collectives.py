@@ -129,11 +129,23 @@ def test_bad_arguments(ranks, two):
         ranks[0].reduce_scatter(full(ranks[0], 1, count=3))
     with pytest.raises(devrt.InvalidArgumentError, match="on_failure"):
         collectives.init_all(two, on_failure="cry")
+    with pytest.raises(TypeError, match="timeout is 'soon', expected seconds or None"):
+        collectives.finish_all(ranks, timeout="soon")
+    with pytest.raises(TypeError, match="timeout is .*, expected seconds or None"):
+        collectives.init_all(two, init_timeout={})
     with pytest.raises(TypeError, match="bootstrap must be"):
         collectives.init(bootstrap=3)
     with pytest.raises(devrt.InvalidArgumentError, match="RANK and WORLD_SIZE"):
         collectives.init(bootstrap="/tmp/folder")
     assert ranks[0].state == "ready"
+
+
+@pytest.mark.parametrize("options", [(), (1,) * 9, [], "0123456789", (1,) * 10])
+def test_options_are_those_of_init(options):
+    with pytest.raises(TypeError, match="expected those of init"):
+        devrt._core._create_ranks([], options)
+    with pytest.raises(TypeError, match="expected those of init"):
+        devrt._core._create_ranks([], devrt.ones((0, 2)))
 
 
 def test_one_thread_ends_all_ranks(two):

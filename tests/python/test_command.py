@@ -98,6 +98,20 @@ def test_the_picture_of_calls_has_the_rows_of_others(monkeypatch, tmp_path, caps
     assert "no picture" in capsys.readouterr().err
 
 
+def test_the_bars_of_calls_that_stand_beside_others(monkeypatch):
+    monkeypatch.syspath_prepend(
+        str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+    from gpu_check.python import bench_rows
+
+    own = {"event record": 240, "array x + y": 131, "array x + y, in C++": 100}
+    made = bench_rows("calls", {
+        "ns": {"devrt/cuda": own, "cupy": {"event record": 400, "array x + y": 50}},
+        "bars": {"event record": 200, "array x + y": None, "array x + y, in C++": None},
+    }, judged=True)
+    assert [row.get("bars") for row in made] == [
+        {"200 ns": False, "0.6 of CuPy's": True}, {"1.3 of the C++ call's": False}, None]
+
+
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """Makes the package a part of another tree."""

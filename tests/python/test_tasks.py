@@ -2,11 +2,11 @@
 """asyncio: contexts are the task's."""
 
 import asyncio
+import concurrent.futures
 import contextvars
 import gc
 import os
 import random
-import threading
 import weakref
 
 import pytest
@@ -101,9 +101,10 @@ def test_tasks_inherit_the_contexts_of_their_creator(pair, outside):
 
     async def body():
         answers = [await asyncio.wait_for(child(), 60),
-                   *await asyncio.gather(child(), child()),
-                   await asyncio.to_thread(now, one) if not outside else (one, s)]
-        assert answers == [(one, s)] * 4
+                   *await asyncio.gather(child(), child())]
+        assert answers == [(one, s)] * 3
+        # What a thread has entered outside of tasks, another thread has not.
+        assert await asyncio.to_thread(now, one) == (before if outside else (one, s))
         return asyncio.create_task(child())
 
     async def main():
@@ -123,11 +124,50 @@ def test_tasks_inherit_the_contexts_of_their_creator(pair, outside):
             asyncio.run(main())
 
     before = now(one)
-    thread = threading.Thread(target=run)  # without a context of its own
-    thread.start()
-    thread.join()
+    in_new_thread(run)
     run()
     assert now(one) == before
+
+
+def in_new_thread(call):
+    """Calls it in a thread that devrt does not know, and raises what it raises."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["at_once", "after_a_task"])
+def test_outside_of_tasks_nothing_is_noted_in_the_threads_context(pair, known):
+    """Many libraries make one, NumPy for example, and to note costs thrice the rest.
+
+    A thread that was inside of Context.run before devrt saw it notes all the same.
+    """
+    one = pair[1]
+    s = devrt.Stream(one)
+
+    def notes():
+        return "devrt.contexts" in [variable.name for variable in
+                                    contextvars.copy_context()]
+
+    def run():
+        if not known:
+            contextvars.copy_context().run(int)
+        contextvars.ContextVar("another library's").set(1)
+        before, copied = now(*pair), contextvars.copy_context()
+        with s, one, devrt.ThreadContext.capture():
+            assert now(one) == (one, s)
+            assert notes() is not known
+            assert copied.run(now, one) == ((one, s) if known else now_of(before))
+            with devrt.default_stream(one):
+                assert now(one) == (one, devrt.default_stream(one))
+            assert contextvars.copy_context().run(now, one) == (one, s)
+        assert now(*pair) == before
+        with pytest.raises(devrt.Error, match="not inside this context"):
+            s.__exit__()
+
+    def now_of(state):
+        return state[0], state[2]
+
+    in_new_thread(run)
 
 
 def test_contexts_of_callbacks_and_of_copied_contexts(pair):

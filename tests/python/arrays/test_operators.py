@@ -207,3 +207,17 @@ def test_array_equal(host):
     assert not devrt.array_equal(x, [1.0])
     with pytest.raises(TypeError):
         devrt.array_equal(a, x)
+
+
+def test_the_call_that_a_benchmark_makes():
+    add = devrt._core._add_times
+    x, y = devrt.ones((4, 8)), devrt.ones((4, 8))
+    assert add(x, y, 3) is None and add(x, y, 0) is None
+    with pytest.raises(ValueError, match="broadcast"):
+        add(x, devrt.ones(3), 1)
+    with pytest.raises(ValueError, match="times is -1, expected 0 or more"):
+        add(x, y, -1)
+    with pytest.raises(ValueError, match=f"times is {2**70}, expected 0 to 10000"):
+        add(x, y, 2**70)
+    with pytest.raises(TypeError, match="needs a devrt.Array as b, not int"):
+        add(x, 1, 1)
