@@ -226,6 +226,7 @@ void Validator::Restart(DeviceKey device0) {
   }
   detector_.memory().RemoveDevices(device0, end);
   ops_.clear();
+  host_waits_.clear();
   leaks_.RemoveDevices(device0, end);
   detector_.ForgetPeers(device0, end);
   detector_.ForgetFlags();

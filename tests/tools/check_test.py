@@ -359,6 +359,12 @@ class Files(CheckTest):
         self.assertEqual(
             [place["physicalLocation"]["region"]["startLine"] for place in places],
             self.lines("wait", "held kernel"))
+        wait, kernel = found["stacks"]
+        self.assertIn("stream_sync", wait["message"]["text"])
+        self.assertIn("kernel", kernel["message"]["text"])
+        for stack in wait, kernel:
+            function = stack["frames"][-1]["location"]["logicalLocations"][0]
+            self.assertEqual(function["fullyQualifiedName"], "main")
 
     def test_a_leak(self):
         self.check("leak")
@@ -368,6 +374,8 @@ class Files(CheckTest):
                       result.stderr)
         line, = self.lines("leak")
         self.assertIn(f"check_program.cc:{line}", result.stderr)
+        self.assertRegex(result.stderr, r"\n  made  .*\n    in .*"
+                                        r"(\n    called by .*)*\bmain\b")
 
     def test_pictures(self):
         finding = self.finding()
