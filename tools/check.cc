@@ -262,7 +262,8 @@ std::string NothingChecked(const CheckedRun& run) {
   return text +
          ", which was not loaded. Either the program uses no backend, or it "
          "chooses its layers itself (devrt::SetLayers), or the layer cannot be "
-         "loaded: DEVRT_LAYERS=validate devrt list says why";
+         "loaded: DEVRT_LAYERS=validate devrt list says why. A program that "
+         "contains devrt finds layers by DEVRT_LAYER_PATH";
 }
 
 // Reports what the program did; returns the exit code.
