@@ -253,6 +253,31 @@ TEST(Validate, ThreadsThatEndLeaveNoStreamBehind) {
   });
 }
 
+// Asks for a stream of the thread when the thread ends.
+struct AsksAtTheEnd {
+  ~AsksAtTheEnd() {
+    const StreamRef stream = Must(PerThreadDefaultStream(device));
+    EXPECT_OK(stream.Synchronize());
+  }
+  Device device;
+};
+
+TEST(Validate, AThreadMayAskForItsStreamWhileItEnds) {
+  InChild([] {
+    EXPECT_OK(EnableQuietly());
+    const Device first = Must(GetDevice("mtia:0"));
+    const Device second = Must(GetDevice("mtia:1"));
+    for (int i = 0; i < 3; ++i) {
+      std::thread([&] {
+        // It ends after the layer's own objects, which the next call makes.
+        static thread_local AsksAtTheEnd asks{second};
+        EXPECT_EQ(asks.device, second);
+        Must(PerThreadDefaultStream(first));
+      }).join();
+    }
+  });
+}
+
 TEST(Validate, ThreadsMayRecordAndWaitAtOneTime) {
   InChild([] {
     setenv("DEVRT_MTIA", "mode=threaded", 1);
