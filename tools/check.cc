@@ -274,7 +274,9 @@ int Conclude(const Options& options, const CheckedRun& run, int program,
     return program != 0 ? program : kFailure;
   }
   absl::FPrintF(stderr, "%s", CheckSummary(run, !LayerHasPrinted()));
-  const int written = WriteFiles(options, run, program, sarif);
+  int written = WriteFiles(options, run, program, sarif);
+  // What the layer could not write may have been a finding.
+  if (run.damaged > 0) written = kFailure;
   if (program != 0) return program;
   if (run.findings.empty() || options.exit_code == kSuccess) return written;
   return options.exit_code;

@@ -205,6 +205,11 @@ class ExitCodes(CheckTest):
                             flags=["--sarif=/dev/full"])
         self.assertIn("/dev/full could not be written", result.stderr)
 
+    def test_a_finding_that_could_not_be_written(self):
+        result = self.check("full", expect=FAILURE)
+        self.assertIn("cannot write the findings to", result.stderr)
+        self.assertIn("1 line of the findings could not be read", result.stderr)
+
 
 class Suppressions(CheckTest):
 
