@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/backends/abi/devrt_sim.h"
 #include "layers/validate/layer_state.h"
@@ -24,8 +26,20 @@ class Deadlocks {
 
   // The calling thread may wait from now on.
   void NoteHostWait() const {
-    if (sim_ == nullptr || g_layer.stacks == nullptr ||
-        !DEVRT_HAS_FIELD(sim_, devrt_sim_v1, next_op)) {
+    if (ABSL_PREDICT_FALSE(g_layer.stacks != nullptr)) NoteStack();
+  }
+
+  // Makes a finding of the error of a call if it is a deadlock.
+  devrt_status Judge(devrt_status error) const {
+    if (ABSL_PREDICT_FALSE(error != nullptr) && sim_ != nullptr) {
+      JudgeError(error);
+    }
+    return error;
+  }
+
+ private:
+  ABSL_ATTRIBUTE_NOINLINE void NoteStack() const {
+    if (sim_ == nullptr || !DEVRT_HAS_FIELD(sim_, devrt_sim_v1, next_op)) {
       return;
     }
     uint32_t thread = 0;
@@ -39,14 +53,7 @@ class Deadlocks {
     g_layer.validator->NoteHostWait(thread, caller);
   }
 
-  // Makes a finding of the error of a call if it is a deadlock.
-  devrt_status Judge(devrt_status error) const {
-    if (error != nullptr && sim_ != nullptr) JudgeError(error);
-    return error;
-  }
-
- private:
-  void JudgeError(devrt_status error) const {
+  ABSL_ATTRIBUTE_NOINLINE void JudgeError(devrt_status error) const {
     const devrt_host_v0* const host = g_layer.host;
     if (host->error_code(host->host, error) != DEVRT_FAILED_PRECONDITION) {
       return;
