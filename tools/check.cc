@@ -262,7 +262,8 @@ std::string NothingChecked(const CheckedRun& run) {
   return text +
          ", which was not loaded. Either the program uses no backend, or it "
          "chooses its layers itself (devrt::SetLayers), or the layer cannot be "
-         "loaded: DEVRT_LAYERS=validate devrt list says why";
+         "loaded: DEVRT_LAYERS=validate devrt list says why. A program that "
+         "contains devrt finds layers by DEVRT_LAYER_PATH";
 }
 
 // Reports what the program did; returns the exit code.
@@ -273,7 +274,9 @@ int Conclude(const Options& options, const CheckedRun& run, int program,
     return program != 0 ? program : kFailure;
   }
   absl::FPrintF(stderr, "%s", CheckSummary(run, !LayerHasPrinted()));
-  const int written = WriteFiles(options, run, program, sarif);
+  int written = WriteFiles(options, run, program, sarif);
+  // What the layer could not write may have been a finding.
+  if (run.damaged > 0) written = kFailure;
   if (program != 0) return program;
   if (run.findings.empty() || options.exit_code == kSuccess) return written;
   return options.exit_code;

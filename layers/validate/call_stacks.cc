@@ -137,6 +137,18 @@ bool CallStacks::IsInterpreter(const void* code) const {
   return false;
 }
 
+// A program may contain devrt.  Then names tell the two apart.
+bool CallStacks::IsLinkedIn(const void* code, std::vector<CodePlace> places,
+                            const std::string& site) const {
+  if (host_ == nullptr || host_->call_site == nullptr || places.empty() ||
+      !BeginsWith(places.back().function, "devrt::")) {
+    return false;
+  }
+  const void* const devrt = reinterpret_cast<const void*>(host_->call_site);
+  if (ModuleOf(code).begin != ModuleOf(devrt).begin) return false;
+  return site.empty() || FindCall(&places, site) == places.end();
+}
+
 std::vector<CodePlace> CallStacks::NativeFrames(const Words& words,
                                                 const std::string& site,
                                                 bool* meets_interpreter) const {
@@ -157,6 +169,7 @@ std::vector<CodePlace> CallStacks::NativeFrames(const Words& words,
   std::vector<CodePlace> frames;
   for (const void* const code : codes) {
     std::vector<CodePlace> places = places_->At(code);
+    if (frames.empty() && IsLinkedIn(code, places, site)) continue;
     // Its module was unloaded, or it was made at run time.
     if (places.empty()) places.push_back({"", "", 0, "unknown code"});
     std::move(places.begin(), places.end(), std::back_inserter(frames));

@@ -75,6 +75,10 @@ class CallStacks {
                                       const std::string& site,
                                       bool* meets_interpreter) const;
   bool IsInterpreter(const void* code) const;
+  // Returns true for devrt's code at `places`, in the module of the program
+  // whose call has the `site`.
+  bool IsLinkedIn(const void* code, std::vector<CodePlace> places,
+                  const std::string& site) const;
 
   const devrt_host_v0* const host_;
   const devrt_program_stack_v0* program_ = nullptr;  // nullptr: an older host

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "devrt/backends/abi/devrt_layer_helper.h"
 #include "devrt/backends/abi/devrt_sim.h"
 #include "layers/validate/layer_state.h"
@@ -22,9 +24,36 @@ class Deadlocks {
       : sim_(static_cast<const devrt_sim_v1*>(
             next->extension(next, DEVRT_SIM_EXTENSION, &self_))) {}
 
-  // `error` is that of a call.
-  void Judge(devrt_status error) const {
-    if (sim_ == nullptr) return;
+  // The calling thread may wait from now on.
+  void NoteHostWait() const {
+    if (ABSL_PREDICT_FALSE(g_layer.stacks != nullptr)) NoteStack();
+  }
+
+  // Makes a finding of the error of a call if it is a deadlock.
+  devrt_status Judge(devrt_status error) const {
+    if (ABSL_PREDICT_FALSE(error != nullptr) && sim_ != nullptr) {
+      JudgeError(error);
+    }
+    return error;
+  }
+
+ private:
+  ABSL_ATTRIBUTE_NOINLINE void NoteStack() const {
+    if (sim_ == nullptr || !DEVRT_HAS_FIELD(sim_, devrt_sim_v1, next_op)) {
+      return;
+    }
+    uint32_t thread = 0;
+    uint64_t index = 0;
+    devrt_status error = sim_->next_op(self_, &thread, &index);
+    if (error != nullptr) {  // the thread may not call the simulator
+      return g_layer.host->error_destroy(g_layer.host->host, error);
+    }
+    Caller caller = CallerOf("wait");
+    caller.op = OpId();  // a wait is no operation of the simulator
+    g_layer.validator->NoteHostWait(thread, caller);
+  }
+
+  ABSL_ATTRIBUTE_NOINLINE void JudgeError(devrt_status error) const {
     const devrt_host_v0* const host = g_layer.host;
     if (host->error_code(host->host, error) != DEVRT_FAILED_PRECONDITION) {
       return;
@@ -33,11 +62,11 @@ class Deadlocks {
     const char* const begin = host->error_text(host->host, error, &size);
     const std::string text(begin, size);
     if (MayReport(text) && text == Report()) {
+      NoteHostWait();  // a call that usually waits for nothing
       g_layer.validator->AddDeadlock(text);
     }
   }
 
- private:
   // Spares other errors a call of the simulator.
   static bool MayReport(const std::string& text) {
     for (const char* const begin :

@@ -88,6 +88,7 @@ class Detector {
   void JudgeAgain(const Finding& use);
   Order& order() { return order_; }
   MemoryMap& memory() { return memory_; }
+  const History& history() const { return history_; }
 
   // A new stream, which may get the number of one that is gone.
   Actor AddStream(Actor thread, StreamTraits traits) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -44,22 +46,36 @@ bool Matches(const std::string& glob, const std::string& text) {
 }  // namespace
 
 std::string Findings::OpenFile(const std::string& path) {
-  path_ = path;
-  file_ = open(path.c_str(),
-               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
-  if (file_ < 0) {
-    return "cannot write the findings to " + path + ": " + std::strerror(errno);
-  }
+  // The program may change its folder.
+  path_ = std::filesystem::absolute(path).string();
   opener_ = getpid();
-  Write(OneLine({{"record", "begin"},
-                 {"layer", "validate"},
-                 {"pid", opener_},
-                 {"program", program_invocation_short_name}}));
-  return "";
+  if (Append(OneLine({{"record", "begin"},
+                      {"layer", "validate"},
+                      {"pid", opener_},
+                      {"program", program_invocation_short_name}}))) {
+    return "";
+  }
+  return "cannot write the findings to " + path + ": " + std::strerror(errno);
 }
 
 Findings::~Findings() {
-  if (file_ >= 0) close(file_);
+  if (HasOpenFile()) close(file_);
+}
+
+bool Findings::HasOpenFile() const {
+  struct stat now = {};
+  return file_ >= 0 && fstat(file_, &now) == 0 && now.st_dev == device_ &&
+         now.st_ino == inode_;
+}
+
+bool Findings::OpenAgain() {
+  file_ = open(path_.c_str(),
+               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  struct stat now = {};
+  if (file_ < 0 || fstat(file_, &now) != 0) return false;
+  device_ = now.st_dev;
+  inode_ = now.st_ino;
+  return true;
 }
 
 void Findings::AddBackend(const std::string& name, bool is_simulated) {
@@ -71,20 +87,24 @@ void Findings::AddBackend(const std::string& name, bool is_simulated) {
 
 // One call writes the whole line, since the lines of other processes may come
 // between two calls.
-void Findings::Write(std::string line) {
-  if (file_ < 0) return;
+bool Findings::Append(std::string line) {
+  // A program may close all files that it does not know, and open its own.
+  if (!HasOpenFile() && !OpenAgain()) return false;
   line += '\n';
   for (size_t done = 0; done < line.size();) {
     const ssize_t n = write(file_, line.data() + done, line.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      log_("cannot write the findings to " + path_ + ": " +
-           std::strerror(errno) + "; the file lacks further findings");
-      close(std::exchange(file_, -1));
-      return;
-    }
+    if (n < 0) return false;
     done += static_cast<size_t>(n);
   }
+  return true;
+}
+
+void Findings::Write(std::string line) {
+  if (path_.empty() || Append(std::move(line))) return;
+  log_("cannot write the findings to " + path_ + ": " + std::strerror(errno) +
+       "; the file lacks further findings");
+  path_.clear();
 }
 
 void Findings::EndFile() {
@@ -143,6 +163,7 @@ std::string Findings::ReadSuppressions(const std::string& path) {
     }
     suppressions_.push_back(std::move(made));
   }
+  if (file.bad()) return "cannot read the suppressions " + path;  // a folder
   return "";
 }
 
@@ -231,7 +252,7 @@ std::string Findings::Add(const Notice& notice) {
 std::string Findings::Summary() const {
   // Each finding was printed when it was made.
   std::string text;
-  if (file_ >= 0) return text;
+  if (!path_.empty()) return text;
   const auto add = [&text](const std::string& line) {
     text += (text.empty() ? "validate: " : "\n  ") + line;
   };

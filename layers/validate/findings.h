@@ -134,10 +134,16 @@ class Findings {
 
   // Appends the line to the file, if there is one.
   void Write(std::string line);
+  // Returns false and sets errno if the line cannot be written.
+  bool Append(std::string line);
+  bool HasOpenFile() const;
+  bool OpenAgain();
 
   Log log_;
-  std::string path_;
+  std::string path_;  // empty: there is no file, or it cannot be written
   int file_ = -1;
+  dev_t device_ = 0;  // of the file
+  ino_t inode_ = 0;
   pid_t opener_ = 0;  // the process that wrote the first line
   std::vector<Suppression> suppressions_;
   std::map<std::string, Made> findings_;

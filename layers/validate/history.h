@@ -105,6 +105,14 @@ class History {
   }
   void RemoveEvent(uint64_t event) { events_.Erase(event); }
 
+  // Calls visit(operation) for the actor's last operations, the newest first,
+  // until it returns false.
+  template <typename Visit>
+  void ForEachLast(Actor actor, Visit visit) const {
+    const Actors* const found = Find(actor);
+    if (found != nullptr) found->operations.NewestFirst(visit);
+  }
+
   // Explains why `later`, whose clock is given, does not come after `earlier`.
   Explanation Explain(const Operation& earlier, const Operation& later,
                       const VectorClock& clock) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/validate/leaks.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -9,11 +10,18 @@
 namespace devrt::race {
 namespace {
 
+// A line has a number for each call stack.
 struct Group {
+  std::map<uint32_t, uint64_t> counts;  // by the number of the line
   uint64_t count = 0;
   uint64_t bytes = 0;
+
+  void Add(uint32_t site) {
+    ++counts[site];
+    ++count;
+  }
 };
-// The noun, the device and the line.  A line has a number for each call stack.
+// The noun, the device and the line.
 using Key = std::tuple<std::string, uint32_t, std::string>;
 
 std::string NounOf(const Block& block) {
@@ -36,7 +44,16 @@ Notice NoticeOf(const Key& key, const Group& group, const Names& names) {
   made.name = noun;
   made.actor = "the host";
   made.site = site;
+  // The stack that made most of them, the earliest one of several.
+  const auto most = std::max_element(
+      group.counts.begin(), group.counts.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  made.stack = names.StackOf(most->first);
   made.line = "made";
+  if (most->second != group.count) {
+    made.line += ", " + std::to_string(most->second) + " of " +
+                 std::to_string(group.count) + " by these calls,";
+  }
   notice.parts.push_back(std::move(made));
   notice.remedy = (group.bytes != 0 ? "free the " : "destroy the ") + noun +
                   (many ? "s" : "") + " before the end";
@@ -56,12 +73,12 @@ std::vector<Notice> Leaks::Find(const std::vector<const Block*>& live,
                                 const Names& names) const {
   std::map<Key, Group> groups;
   for (const auto& [object, made] : objects_) {
-    ++groups[{made.noun, made.device, names.Text(made.site)}].count;
+    groups[{made.noun, made.device, names.Text(made.site)}].Add(made.site);
   }
   for (const Block* const block : live) {
     Group& group =
         groups[{NounOf(*block), block->device, names.Text(block->made.site)}];
-    ++group.count;
+    group.Add(block->made.site);
     group.bytes += block->end - block->begin;
   }
   std::vector<Notice> notices;

@@ -13,20 +13,23 @@ using nlohmann::json;
 
 json PartJson(const Notice& notice, size_t i) {
   const Notice::Part& part = notice.parts[i];
-  return {{"name", part.name},
-          {"actor", part.actor},
-          {"number", i + 1},
-          {"site", part.site}};
+  json out = {{"name", part.name},
+              {"actor", part.actor},
+              {"number", i + 1},
+              {"site", part.site}};
+  AddStack(part.stack, &out);
+  return out;
 }
 
-// Takes "(a.cc:88)" off the end of a link of the simulator's chain.
+// Takes "(a.cc:88)" off the end of a link of the simulator's chain.  "(after
+// a.cc:88)" is not the link's place.
 void TakeSite(Notice::Part* part) {
   const size_t open = part->line.rfind(" (");
   const size_t close = part->line.find(')', open);
   if (open == std::string::npos || close == std::string::npos) return;
   const std::string inside = part->line.substr(open + 2, close - open - 2);
   const size_t colon = inside.rfind(':');
-  if (colon == std::string::npos ||
+  if (colon == std::string::npos || inside.rfind("after ", 0) == 0 ||
       inside.find_first_not_of("0123456789", colon + 1) != std::string::npos) {
     return;
   }
@@ -92,7 +95,7 @@ std::string NoticeText(const Notice& notice) {
   for (const Notice::Part& part : notice.parts) {
     text += "  " + part.line;
     if (!part.site.empty()) text += "  " + part.site;
-    text += "\n";
+    text += "\n" + StackLines(part.stack);
   }
   return text + "  to mend it: " + notice.remedy;
 }

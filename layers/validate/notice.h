@@ -5,6 +5,7 @@
 //
 //   race-1b20c7d9 [deadlock] a thread waits for what cannot go on
 //     host#0 stream_sync {s1, 7}  a.cc:88
+//       in main, a.cc:88
 //     s1 op 7 host function "log"  a.cc:71
 //     to mend it: ...
 
@@ -15,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "layers/validate/call_stacks.h"
+
 namespace devrt::race {
 
 struct Notice {
@@ -24,6 +27,7 @@ struct Notice {
     std::string actor;  // "s1"
     std::string site;   // "a.cc:71"; empty: unknown
     std::string line;   // of the text, without the site
+    CallStack stack;    // of the call
   };
   std::string kind;         // "deadlock"
   std::string key;          // tells it from others with its lines

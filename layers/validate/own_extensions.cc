@@ -144,8 +144,9 @@ constexpr devrt_race_v0 kRace = {
                                   {users, users + count});
     },
     [](void* self, uint32_t device, uint32_t kind, const void* object) {
-      const Caller caller = LineOf("");
+      Caller caller = LineOf("");
       if (caller.file == nullptr) return;  // devrt made it for itself
+      caller.stack = TakeStack();
       const DeviceKey device0 = static_cast<const Captures*>(self)->device0;
       g_layer.validator->NoteMade(
           caller, device0 + device, object,

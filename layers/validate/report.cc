@@ -82,25 +82,6 @@ std::string OperationLine(const char* which, Mode mode,
   return line + "  " + Place(operation, names);
 }
 
-// The lines of the operation's call stack, if it is known.
-std::string StackLines(const CallStack& stack) {
-  std::string lines;
-  for (const CodePlace& frame : stack.frames) {
-    lines += lines.empty() ? "    in " : "    called by ";
-    if (!frame.function.empty() && !frame.file.empty()) {
-      lines += frame.function + ", ";
-    }
-    lines += frame.Text() + "\n";
-  }
-  if (stack.left_out != 0) {
-    lines += std::string("    called by ") + (stack.is_cut ? "at least " : "") +
-             std::to_string(stack.left_out) + " more\n";
-  } else if (stack.is_cut) {
-    lines += "    called by functions that are not known\n";
-  }
-  return lines;
-}
-
 // Returns true if the two calls are of threads that nothing orders, as far as
 // is known.
 bool IsOfTwoThreads(const Finding& finding, const Names& names) {
@@ -230,10 +211,7 @@ json AccessJson(const Operation& operation, Mode mode, const Names& names) {
   out["access"] = ModeName(mode);
   const std::string thread = names.ThreadOf(operation.name);
   if (!thread.empty()) out["thread"] = thread;
-  const CallStack stack = names.StackOf(operation.site);
-  if (!stack.frames.empty()) out["stack"] = StackJson(stack);
-  if (stack.left_out != 0) out["stack_left_out"] = stack.left_out;
-  if (stack.is_cut) out["stack_is_cut"] = true;
+  AddStack(names.StackOf(operation.site), &out);
   return out;
 }
 
@@ -354,6 +332,30 @@ std::string FindingId(const Finding& finding, const Names& names) {
   std::string b = place(finding.later);
   if (b < a) std::swap(a, b);
   return HashedId(std::string(KindName(finding.kind)) + "|" + a + "|" + b);
+}
+
+std::string StackLines(const CallStack& stack) {
+  std::string lines;
+  for (const CodePlace& frame : stack.frames) {
+    lines += lines.empty() ? "    in " : "    called by ";
+    if (!frame.function.empty() && !frame.file.empty()) {
+      lines += frame.function + ", ";
+    }
+    lines += frame.Text() + "\n";
+  }
+  if (stack.left_out != 0) {
+    lines += std::string("    called by ") + (stack.is_cut ? "at least " : "") +
+             std::to_string(stack.left_out) + " more\n";
+  } else if (stack.is_cut) {
+    lines += "    called by functions that are not known\n";
+  }
+  return lines;
+}
+
+void AddStack(const CallStack& stack, json* operation) {
+  if (!stack.frames.empty()) (*operation)["stack"] = StackJson(stack);
+  if (stack.left_out != 0) (*operation)["stack_left_out"] = stack.left_out;
+  if (stack.is_cut) (*operation)["stack_is_cut"] = true;
 }
 
 std::string FindingText(const Finding& finding, const Names& names) {

@@ -30,6 +30,7 @@
 #define DEVRT_LAYERS_VALIDATE_REPORT_H_
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -71,6 +72,11 @@ std::string HashedId(std::string_view text);
 // The part of a place that stays over checkouts and builds: the file without
 // its folders, and of "program+0x1234 (main)" no offset.
 std::string StablePlace(const std::string& site);
+
+// The lines of the stack, and its members of an operation in JSON; none for a
+// stack that is unknown.
+std::string StackLines(const CallStack& stack);
+void AddStack(const CallStack& stack, nlohmann::json* operation);
 
 std::string FindingText(const Finding& finding, const Names& names);
 // One line of JSON without a newline.

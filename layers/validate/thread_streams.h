@@ -23,18 +23,23 @@ class ThreadStreams {
   ThreadStreams(const ThreadStreams&) = delete;
   ThreadStreams& operator=(const ThreadStreams&) = delete;
   ~ThreadStreams() {
+    has_ended_ = true;
     // The layer's mutex may be locked by a thread that a forked child lacks.
     if (streams_.empty() || getpid() != process_) return;
     for (const auto& [stream, actor] : streams_) {
       g_layer.validator->RemoveStream(stream, actor);
     }
   }
+  // Other objects of the thread may ask for its streams after this one has
+  // ended.  Such a stream is known until its handle is another stream's.
   void Add(devrt_stream stream, Actor actor) {
+    if (has_ended_) return;
     process_ = getpid();
     streams_.emplace_back(stream, actor);
   }
 
  private:
+  static inline thread_local bool has_ended_ = false;
   pid_t process_ = 0;  // that has the streams
   std::vector<std::pair<devrt_stream, Actor>> streams_;
 };

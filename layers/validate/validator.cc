@@ -70,6 +70,8 @@ Actor Validator::AddStream(DeviceKey device, devrt_stream stream,
   if (adopted && !foreign_is_declared_ && !IsSimulated(device)) {
     has_adopted_ = true;
   }
+  const StreamEntry* const former = streams_.Find(stream);
+  if (former != nullptr && former->actor != actor) Remove(stream);
   if (streams_.Find(stream) == nullptr) ++actors_[actor].handles;
   *streams_.At(stream) = {actor, device, 0};
   return actor;
@@ -226,6 +228,7 @@ void Validator::Restart(DeviceKey device0) {
   }
   detector_.memory().RemoveDevices(device0, end);
   ops_.clear();
+  host_waits_.clear();
   leaks_.RemoveDevices(device0, end);
   detector_.ForgetPeers(device0, end);
   detector_.ForgetFlags();

@@ -280,6 +280,8 @@ class Validator final : private Names {
 
   // ---- Notices -------------------------------------------------------------
 
+  // The host thread that the simulator gives this number may wait from now on.
+  void NoteHostWait(uint32_t thread, const Caller& caller);
   // The simulator reports a deadlock in `text`.
   void AddDeadlock(const std::string& text);
   // A stream or an event of the program: `noun` says which.
@@ -396,6 +398,10 @@ class Validator final : private Names {
   std::unordered_map<uint32_t, uint32_t> stacks_of_sites_;
   CallStacks* stacks_ = nullptr;
   HostThreads threads_{&detector_.order(), [this] { WatchThread(); }};
+  // The last waits of host threads with stacks: the numbers of their sites, by
+  // the simulator's number of the thread.
+  std::unordered_map<uint32_t, uint32_t> host_waits_;
+  CallStack StackOfPart(const Notice::Part& part) const;
   void Found(const Finding& finding);
   void Make(const Finding& finding);
   // Makes the findings of `doubtful_`, or drops them.  Gives the lock back for

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <set>
 
 #include "layers/validate/validator.h"
 
@@ -127,9 +128,39 @@ uint64_t Validator::VisitFindings(
   return findings_->total();
 }
 
+void Validator::NoteHostWait(uint32_t thread, const Caller& caller) {
+  const Lock lock(mutex_);
+  host_waits_[thread] = ToCall(caller).site;
+}
+
+// The simulator names threads by its numbers, "host#0", and streams by those of
+// the program, "s1".  It tells lines and no stacks.  If calls with this line
+// have several stacks, none is known.
+CallStack Validator::StackOfPart(const Notice::Part& part) const {
+  if (part.site.empty()) return {};
+  for (const auto& [thread, site] : host_waits_) {
+    if (part.actor != "host#" + std::to_string(thread)) continue;
+    return Text(site) == part.site ? StackOf(site) : CallStack();
+  }
+  std::set<uint32_t> sites;
+  for (const auto& [actor, stream] : actors_) {
+    if (!IsSimulated(stream.device) || stream.number == 0) continue;
+    std::string name = "s" + std::to_string(stream.number - 1);
+    if (stream.number == 1) name += "@" + DeviceName(stream.device);
+    if (part.actor != name) continue;
+    detector_.history().ForEachLast(actor, [&](const Operation& operation) {
+      if (Text(operation.site) == part.site) sites.insert(operation.site);
+      return true;
+    });
+  }
+  return sites.size() == 1 ? StackOf(*sites.begin()) : CallStack();
+}
+
 void Validator::AddDeadlock(const std::string& text) {
   const Lock lock(mutex_);
-  findings_->Add(DeadlockNotice(text));
+  Notice notice = DeadlockNotice(text);
+  for (Notice::Part& part : notice.parts) part.stack = StackOfPart(part);
+  findings_->Add(notice);
 }
 
 void Validator::NoteMade(const Caller& caller, DeviceKey device,

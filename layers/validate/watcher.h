@@ -55,9 +55,7 @@ class Watcher : private CollectiveWatch {
   devrt_status On(Call call, Args... args) noexcept {
     if (g_layer.validator == nullptr) return call(args...);
     JudgeTouches();
-    devrt_status status = Handle(Id<Call::kId>(), call, args...);
-    if (status != nullptr) deadlocks_.Judge(status);
-    return status;
+    return deadlocks_.Judge(Handle(Id<Call::kId>(), call, args...));
   }
 
   void Shutdown() {
@@ -286,7 +284,7 @@ class Watcher : private CollectiveWatch {
   devrt_status Handle(Id<CallId::probe_flag_wait>, Call call,
                       devrt_stream stream, devrt_flag flag,
                       uint64_t timeout_ns) {
-    const Caller caller = LineOn("wait for a flag", stream);
+    const Caller caller = CallerOn("wait for a flag", stream);
     devrt_status status = call(stream, flag, timeout_ns);
     if (status == nullptr && !captures_.Has(stream)) {
       g_layer.validator->WaitForFlag(caller, stream, flag);
@@ -341,6 +339,7 @@ class Watcher : private CollectiveWatch {
 
   template <typename Call, typename... Args>
   devrt_status HostWait(Validator::WaitedWork work, Call call, Args... args) {
+    deadlocks_.NoteHostWait();
     devrt_status status = call(args...);
     if (status == nullptr) EndHostWait(std::move(work));
     return status;

@@ -126,7 +126,11 @@ class Installed(InstallTest):
         if kind == "static":
             self.assertNotIn(b"libdevrt.so", program.read_bytes())
             variables["DEVRT_PLUGIN_PATH"] = str(self.tree.plugins)
+            variables["DEVRT_LAYER_PATH"] = str(self.tree.plugins / "layers")
         self.assertEqual(self.run_command(program, **variables), HOLDS)
+        self.assertEqual(
+            self.run_command("devrt", "check", "--", program, **variables),
+            HOLDS + "devrt check: no findings\n")
 
     def assert_tests(self, program, kind, **variables):
         """A vendor's test program: exit code and words are the suite's."""

@@ -9,13 +9,16 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <future>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "devrt/devrt.h"
 #include "devrt/streams/validate.h"
+#include "tests/layers/validate_findings.h"
 #include "tests/layers/validate_streams.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
@@ -253,6 +256,31 @@ TEST(Validate, ThreadsThatEndLeaveNoStreamBehind) {
   });
 }
 
+// Asks for a stream of the thread when the thread ends.
+struct AsksAtTheEnd {
+  ~AsksAtTheEnd() {
+    const StreamRef stream = Must(PerThreadDefaultStream(device));
+    EXPECT_OK(stream.Synchronize());
+  }
+  Device device;
+};
+
+TEST(Validate, AThreadMayAskForItsStreamWhileItEnds) {
+  InChild([] {
+    EXPECT_OK(EnableQuietly());
+    const Device first = Must(GetDevice("mtia:0"));
+    const Device second = Must(GetDevice("mtia:1"));
+    for (int i = 0; i < 3; ++i) {
+      std::thread([&] {
+        // It ends after the layer's own objects, which the next call makes.
+        static thread_local AsksAtTheEnd asks{second};
+        EXPECT_EQ(asks.device, second);
+        Must(PerThreadDefaultStream(first));
+      }).join();
+    }
+  });
+}
+
 TEST(Validate, ThreadsMayRecordAndWaitAtOneTime) {
   InChild([] {
     setenv("DEVRT_MTIA", "mode=threaded", 1);
@@ -371,6 +399,14 @@ TEST(Validate, AMistakeInASettingIsAnError) {
                 HasSubstr("/no/such/folder/file"));
   });
   InChild([] {
+    EXPECT_THAT(EnableError("DEVRT_RACE_FILE", "/dev/full"),
+                HasSubstr("/dev/full: No space left on device"));
+  });
+  InChild([] {
+    EXPECT_THAT(EnableError("DEVRT_RACE_SUPPRESSIONS", "/"),
+                HasSubstr("cannot read the suppressions /"));
+  });
+  InChild([] {
     EXPECT_THAT(EnableError("DEVRT_RACE_HOST_ORDER", "none"),
                 HasSubstr("DEVRT_RACE_HOST_ORDER=none; expected observed or "
                           "exact"));
@@ -397,6 +433,29 @@ TEST(Validate, AnEmptySettingIsNotSet) {
         "DEVRT_RACE_SUPPRESSIONS"}) {
     InChild([name] { EXPECT_EQ(EnableError(name, ""), "") << name; });
   }
+}
+
+TEST(Validate, AProgramMayCloseFilesThatItDoesNotKnow) {
+  const FindingsFile file;
+  const std::string other = ::testing::TempDir() + "other.txt";
+  const ProcessResult done = file.RunInChild([&] {
+    const TwoStreams s;
+    s.Race("before");
+    for (int fd = 3; fd < 256; ++fd) close(fd);
+    // They get the numbers that the layer's file may have had.
+    for (int fd = 3; fd < 256; ++fd) {
+      EXPECT_EQ(open(other.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), fd);
+    }
+    s.Race("after");
+    EXPECT_EQ(std::filesystem::file_size(other), 0);
+  });
+  std::filesystem::remove(other);
+  EXPECT_EQ(done.exit_code, 0) << done;
+  std::set<std::string> names;
+  for (const nlohmann::json& finding : file.Findings()) {
+    names.insert(finding.at("later").at("name"));
+  }
+  EXPECT_THAT(names, ElementsAre("after", "before"));
 }
 
 TEST(Validate, AGoogleTestListenerFailsTestsWithFindings) {

@@ -34,6 +34,7 @@ using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 using testing::HasLibdw;
 using testing::kNoLibdw;
@@ -251,6 +252,29 @@ TEST(CallStacks, BeginAtTheCallOfTheProgram) {
   EXPECT_THAT(stack.frames[0].function, HasSubstr("BeginAtTheCall"));
   EXPECT_EQ(stack.frames.back().function, "main");
   EXPECT_EQ(stack.left_out, 0);
+}
+
+// This program contains a host, so its functions are devrt's by their names.
+TEST(CallStacks, LeaveOutDevrtInTheProgram) {
+  FakeHost host;
+  host.table.call_site = [](void*) -> const devrt_call_site_v0* {
+    return nullptr;
+  };
+  CodePlaces places;
+  CallStacks stacks(&host.table, &places);
+  FakeHost::knows_frames = false;
+  const int line = __LINE__ + 1;
+  const uint32_t number = stacks.Take();
+  FakeHost::knows_frames = true;
+  const CallStack without = stacks.TextOf(number, "other.cc:1");
+  ASSERT_THAT(without.frames, Not(IsEmpty()));
+  EXPECT_THAT(without.frames[0].function, HasSubstr("testing::internal::"));
+  EXPECT_THAT(without.frames[0].function, Not(StartsWith("devrt::")));
+  if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
+  // The line of the call is the program's, whatever the name.
+  const CallStack with =
+      stacks.TextOf(number, __FILE__ ":" + std::to_string(line));
+  EXPECT_EQ(with.frames[0].line, line);
 }
 
 TEST(CallStacks, HaveTheLinesOfCallsAndNotOfTheirReturns) {

@@ -29,6 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 // Names of local functions come from debug information.
 class ValidateStacks : public ::testing::Test {
@@ -117,32 +118,132 @@ TEST_F(ValidateStacks, DoNotChangeIds) {
   EXPECT_THAT(std::string(without.at("text")), Not(HasSubstr("called by")));
 }
 
-TEST_F(ValidateStacks, DoNotSplitLeaks) {
-  const auto leak_two = [] {
-    const TwoStreams s;
-    const auto make = [&] {
-      void* const block = Must(Allocate(s.device, kBytes));
-      StayHere();
-      return block;
-    };
-    EXPECT_OK(Free(s.device, s.block));
-    static void* const first = make();
-    static void* const second = make();
-    EXPECT_NE(first, second);
-    std::exit(0);
-  };
-  setenv("DEVRT_RACE_LEAKS", "on", 1);
+[[gnu::noinline]] void* MakeBlock(const Device& device) {
+  void* const block = Must(Allocate(device, kBytes));
+  StayHere();
+  return block;
+}
+[[gnu::noinline]] void LeakOne(const Device& device) {
+  MakeBlock(device);
+  StayHere();
+}
+[[gnu::noinline]] void LeakTwo(const Device& device) {
+  for (volatile int i = 0; i < 2; i = i + 1) MakeBlock(device);
+  StayHere();
+}
+
+// The findings of a program that leaves blocks and a stream at its end.
+std::vector<json> Leaks(const char* stacks) {
   FindingsFile file;
   file.RunInChild([&] {
-    setenv("DEVRT_RACE_STACKS", "on", 1);
-    leak_two();
+    setenv("DEVRT_RACE_LEAKS", "on", 1);
+    setenv("DEVRT_RACE_STACKS", stacks, 1);
+    const Device device = Must(GetDevice("mtia:0"));
+    static const auto* const stream = new Stream(Must(Stream::Create(device)));
+    EXPECT_OK(stream->Synchronize());
+    LeakOne(device);
+    LeakTwo(device);
+    std::exit(0);
   });
-  unsetenv("DEVRT_RACE_LEAKS");
-  std::vector<std::string> headings;
+  return file.Findings();
+}
+
+TEST_F(ValidateStacks, DoNotSplitLeaks) {
+  const std::vector<json> with = Leaks("on");
+  const std::vector<json> without = Leaks("off");
+  ASSERT_THAT(with, SizeIs(2));
+  ASSERT_THAT(without, SizeIs(2));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(with[i]["id"], without[i]["id"]);
+  EXPECT_FALSE(without[0].at("participants")[0].contains("stack"));
+  EXPECT_THAT(std::string(without[0].at("text")),
+              Not(HasSubstr("by these calls")));
+}
+
+TEST_F(ValidateStacks, OfALeakAreThoseThatMadeMostOfTheObjects) {
+  const std::vector<json> leaks = Leaks("on");
+  ASSERT_THAT(leaks, SizeIs(2));
+  EXPECT_THAT(std::string(leaks[0].at("heading")),
+              HasSubstr("3 blocks of mtia:0"));
+  const json& blocks = leaks[0].at("participants")[0];
+  EXPECT_THAT(FunctionsOf(blocks), Contains("LeakTwo"));
+  const std::string text = leaks[0].at("text");
+  EXPECT_THAT(text, HasSubstr("\n  made, 2 of 3 by these calls,  "));
+  EXPECT_THAT(text, HasSubstr("\n    in devrt::testing::"));
+  EXPECT_THAT(text, HasSubstr("MakeBlock, "));
+  const json& stream = leaks[1].at("participants")[0];
+  EXPECT_EQ(stream.at("name"), "stream");
+  EXPECT_THAT(FunctionsOf(stream), Not(IsEmpty()));
+  EXPECT_THAT(std::string(leaks[1].at("text")), HasSubstr("\n  made  "));
+}
+
+[[gnu::noinline]] void HoldStream(const Flag& flag, const Stream& stream) {
+  EXPECT_OK(flag.WaitOn(stream));
+  StayHere();
+}
+[[gnu::noinline]] void WaitForStream(const Stream& stream) {
+  EXPECT_FALSE(stream.Synchronize().ok());
+  StayHere();
+}
+[[gnu::noinline]] void WaitInThread(const Flag& flag, const Stream& stream) {
+  HoldStream(flag, stream);
+  WaitForStream(stream);
+  StayHere();
+}
+[[gnu::noinline]] void WaitInMain(const Flag& flag, const Stream& stream) {
+  HoldStream(flag, stream);
+  WaitForStream(stream);
+  StayHere();
+}
+
+TEST_F(ValidateStacks, OfADeadlockAreThoseOfItsWaits) {
+  FindingsFile file;
+  file.RunInChild([] {
+    setenv("DEVRT_RACE_STACKS", "on", 1);
+    const TwoStreams s;
+    const Flag flag = Must(Flag::Create(s.device));
+    sync::Thread other([&] { WaitInThread(flag, s.b); });
+    WaitInMain(flag, s.a);
+    other.join();
+    EXPECT_OK(flag.Set());
+  });
+  json found;
   for (const json& finding : file.Findings()) {
-    headings.push_back(finding.value("heading", ""));
+    if (finding.at("participants").size() >= 6) found = finding;
   }
-  EXPECT_THAT(headings, Contains(HasSubstr("2 blocks of mtia:0")));
+  ASSERT_FALSE(found.is_null()) << file.Text();
+  // A wait of a thread, the work that the thread waits for, and the flag.
+  const json& parts = found.at("participants");
+  ASSERT_THAT(parts, SizeIs(6));
+  std::vector<std::string> waits;
+  for (const int wait : {0, 3}) {
+    const std::vector<std::string> host = FunctionsOf(parts[wait]);
+    const std::vector<std::string> work = FunctionsOf(parts[wait + 1]);
+    ASSERT_GT(host.size(), 1) << found;
+    ASSERT_GT(work.size(), 1) << found;
+    EXPECT_EQ(host[0], "WaitForStream");
+    EXPECT_EQ(work[0], "HoldStream");
+    EXPECT_EQ(host[1], work[1]);
+    waits.push_back(host[1]);
+    EXPECT_FALSE(parts[wait + 2].contains("stack"));
+  }
+  EXPECT_THAT(waits, UnorderedElementsAre("WaitInMain", "WaitInThread"));
+  EXPECT_THAT(std::string(found.at("text")),
+              HasSubstr("\n    in devrt::testing::"));
+}
+
+TEST_F(ValidateStacks, OfWorkAreUnknownIfItsLineHasTwo) {
+  const json found = FindingOf("on", [] {
+    const TwoStreams s;
+    const Flag flag = Must(Flag::Create(s.device));
+    HoldStream(flag, s.a);
+    WaitInMain(flag, s.a);
+    EXPECT_OK(flag.Set());
+  });
+  const json& parts = found.at("participants");
+  ASSERT_THAT(parts, SizeIs(3));
+  EXPECT_THAT(FunctionsOf(parts[0]), Contains("WaitInMain"));
+  EXPECT_THAT(std::string(parts[1].at("site")), Not(IsEmpty()));
+  EXPECT_FALSE(parts[1].contains("stack"));
 }
 
 TEST_F(ValidateStacks, ALongStackSaysHowManyFramesAreLeftOut) {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -376,6 +377,27 @@ TEST(ValidateLeaks, EachDeviceHasFindingsOfItsOwn) {
   ASSERT_THAT(p.texts, SizeIs(2));
   EXPECT_THAT(p.texts[0], HasSubstr("2 events of fake:0 are alive"));
   EXPECT_THAT(p.texts[1], HasSubstr("1 event of fake:1 is alive"));
+}
+
+// Locks have no place, so the simulator tells the last call before them.
+TEST(ValidatorDeadlock, TheCallBeforeALockIsNoPlace) {
+  Processes p;
+  p.validator.AddDeadlock(
+      "deadlock: host#0 stream_sync {s1, 1} (a.cc:8) -> s1 op 1 host function "
+      "\"f\" (a.cc:7) -> lock#1, held by host#1 (after b.cc:12) -> host#1 "
+      "devrt::sync (after b.cc:12) waits for a notification. No host thread "
+      "and "
+      "no stream can go on.");
+  ASSERT_THAT(p.findings.made(), SizeIs(1));
+  const auto found =
+      nlohmann::json::parse(p.findings.made().begin()->second.json);
+  std::vector<std::string> sites;
+  for (const auto& part : found.at("participants")) {
+    sites.push_back(part.at("site"));
+  }
+  EXPECT_THAT(sites, ElementsAre("a.cc:8", "a.cc:7", "", ""));
+  EXPECT_THAT(p.texts[0], HasSubstr("\n  lock#1, held by host#1 (after b.cc:12)"
+                                    "\n"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // or what it does; "mended" as the second adds the missing waits.
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,15 @@ void Crash() {
 }
 void Nothing() {}
 
+// The file of findings gets full in the middle of a line.
+void Full() {
+  const Machine m;
+  constexpr rlimit kSmall = {1024, 1024};
+  if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR) std::exit(99);
+  if (setrlimit(RLIMIT_FSIZE, &kSmall) != 0) std::exit(99);
+  Race(1);
+}
+
 void Leak() {
   const devrt::Device device = Must(devrt::GetDevice("mtia:0"));
   void* const block = Must(devrt::Allocate(device, kBytes));  // the leak
@@ -143,6 +153,7 @@ const std::map<std::string, std::function<void()>> kActions = {
     {"crash", Crash},
     {"deadlock", Deadlock},
     {"fail", Fail},
+    {"full", Full},
     {"leak", Leak},
     {"nothing", Nothing},
     {"once", Once},

@@ -205,6 +205,11 @@ class ExitCodes(CheckTest):
                             flags=["--sarif=/dev/full"])
         self.assertIn("/dev/full could not be written", result.stderr)
 
+    def test_a_finding_that_could_not_be_written(self):
+        result = self.check("full", expect=FAILURE)
+        self.assertIn("cannot write the findings to", result.stderr)
+        self.assertIn("1 line of the findings could not be read", result.stderr)
+
 
 class Suppressions(CheckTest):
 
@@ -359,6 +364,12 @@ class Files(CheckTest):
         self.assertEqual(
             [place["physicalLocation"]["region"]["startLine"] for place in places],
             self.lines("wait", "held kernel"))
+        wait, kernel = found["stacks"]
+        self.assertIn("stream_sync", wait["message"]["text"])
+        self.assertIn("kernel", kernel["message"]["text"])
+        for stack in wait, kernel:
+            function = stack["frames"][-1]["location"]["logicalLocations"][0]
+            self.assertEqual(function["fullyQualifiedName"], "main")
 
     def test_a_leak(self):
         self.check("leak")
@@ -368,6 +379,8 @@ class Files(CheckTest):
                       result.stderr)
         line, = self.lines("leak")
         self.assertIn(f"check_program.cc:{line}", result.stderr)
+        self.assertRegex(result.stderr, r"\n  made  .*\n    in .*"
+                                        r"(\n    called by .*)*\bmain\b")
 
     def test_pictures(self):
         finding = self.finding()

@@ -195,11 +195,23 @@ class SarifWriter {
     json_.End();
   }
 
+  static bool HasStacks(const CheckedFinding& finding) {
+    const auto has = [](const CheckedOperation& operation) {
+      return !operation.stack.empty();
+    };
+    return has(finding.later) || has(finding.earlier) ||
+           std::any_of(finding.participants.begin(), finding.participants.end(),
+                       has);
+  }
+
   void WriteStacks(const CheckedFinding& finding) {
-    if (finding.later.stack.empty() && finding.earlier.stack.empty()) return;
+    if (!HasStacks(finding)) return;
     json_.Key("stacks").BeginArray();
     WriteStack(finding.later, "later: ");
     WriteStack(finding.earlier, "earlier: ");
+    for (const CheckedOperation& part : finding.participants) {
+      WriteStack(part, "");
+    }
     json_.End();
   }
 

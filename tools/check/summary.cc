@@ -91,9 +91,8 @@ std::string CheckSummary(const CheckedRun& run, bool texts) {
   }
   if (run.ended < run.begun) {
     text += absl::StrFormat(
-        "  %d of %d processes ended early, by a signal or _exit: their "
-        "findings "
-        "up to then are here, without counts\n",
+        "  %d of %d processes ended early, by a signal or _exit, or could not "
+        "write: their findings up to then are here, without counts\n",
         run.begun - run.ended, run.begun);
   }
   if (run.damaged > 0) {
