@@ -79,6 +79,7 @@ TEST_F(WatchedTest, TrafficWithoutMistakes) {
         sizes.push_back(bytes);
         if (blocks.size() < 8) continue;
         const size_t at = i % blocks.size();
+        Must(s.Wait(other));
         Must(Touch(s, blocks[at], sizes[at]));
         Must(FreeMemory(blocks[at]));
         blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at));
