@@ -35,11 +35,11 @@ void Fault(const std::string& form, nb::object stream) {
       {"misaligned", FaultForm::kMisaligned},
       {"assert", FaultForm::kAssert},
       {"trap", FaultForm::kTrap}};
-  for (const auto& [name, value] : kForms) {
-    if (form != name) continue;
+  for (const auto& known : kForms) {
+    if (form != known.first) continue;
     const StreamRef on = StreamOf(stream.ptr());
     const SiteHere site;
-    Check(WithoutLock([&] { return CommitFault(on, value, site); }));
+    Check(WithoutLock([&] { return CommitFault(on, known.second, site); }));
     return;
   }
   Check(absl::InvalidArgumentError(

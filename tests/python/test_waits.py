@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits: Ctrl-C ends them, other threads run meanwhile."""
 
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -121,6 +122,19 @@ def test_deadlock_is_reported(run_program):
     assert done.stdout == "reported True\n", done.stdout + done.stderr
 
 
+def run_at_once(run_program, programs, machine):
+    """{name: finished process} of {name: source}: the programs mostly wait."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        done = pool.map(lambda source: run_program(source, env={"DEVRT_MTIA": machine}),
+                        programs.values())
+        return dict(zip(programs, done))
+
+
+def numpy_for(call):
+    """The import for a program with the call: NumPy's is most of the program's time."""
+    return "import numpy as np" if "np." in call else ""
+
+
 # Another library's array, whose stream is in nobody's way.
 PRODUCER = """
 class Producer:
@@ -176,14 +190,12 @@ PENDING_WAITS = {
 }
 
 
-@pytest.mark.parametrize("wait", PENDING_WAITS)
-def test_ctrl_c_ends_a_wait_for_arrays(run_program, wait):
-    if wait == "np.from_dlpack":  # with device=
-        pytest.importorskip("numpy", "2.1")
-    done = run_program(
-        f"""
+@pytest.fixture(scope="module")
+def pending(run_program):
+    return run_at_once(run_program, {
+        wait: f"""
         import devrt, os, signal, time
-        import numpy as np
+        {numpy_for(call)}
         from devrt.testing import spin
         exec({PRODUCER!r})
         x = devrt.zeros(4, "float32", device="mtia:0")
@@ -198,13 +210,18 @@ def test_ctrl_c_ends_a_wait_for_arrays(run_program, wait):
         start = time.monotonic()
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
-            {PENDING_WAITS[wait]}
+            {call}
         except KeyboardInterrupt:
             print("interrupted", time.monotonic() - start < 15, flush=True)
         os._exit(0)
-        """,
-        env={"DEVRT_MTIA": "mode=threaded"},
-    )
+        """ for wait, call in PENDING_WAITS.items()}, "mode=threaded")
+
+
+@pytest.mark.parametrize("wait", PENDING_WAITS)
+def test_ctrl_c_ends_a_wait_for_arrays(pending, wait):
+    if wait == "np.from_dlpack":  # with device=
+        pytest.importorskip("numpy", "2.1")
+    done = pending[wait]
     assert done.stdout == "interrupted True\n", done.stderr
 
 
@@ -216,7 +233,7 @@ def test_what_a_handler_raises_is_raised_once(run_program, ask):
     done = run_program(
         f"""
         import devrt, os, signal, time
-        import numpy as np
+        {numpy_for(ask)}
         from devrt.testing import Flag
         class Late(Exception):
             pass
@@ -280,12 +297,12 @@ UNRELATED_WAITS = {
 }
 
 
-@pytest.mark.parametrize("wait", UNRELATED_WAITS)
-def test_ctrl_c_ends_a_wait_for_other_work(run_program, wait):
-    done = run_program(
-        f"""
+@pytest.fixture(scope="module")
+def behind_other_work(run_program):
+    return run_at_once(run_program, {
+        wait: f"""
         import devrt, os, signal, time
-        import numpy as np
+        {numpy_for(call)}
         from devrt.testing import spin
         exec({PRODUCER!r})
         x = devrt.zeros(4, "float32", device="mtia:0")
@@ -300,13 +317,16 @@ def test_ctrl_c_ends_a_wait_for_other_work(run_program, wait):
                 spin(8_000, s)
                 assert x.is_ready() and p.is_ready()
                 signal.setitimer(signal.ITIMER_REAL, 0.1)
-                {UNRELATED_WAITS[wait]}
+                {call}
         except KeyboardInterrupt:
             print("interrupted", time.monotonic() - start < 6, flush=True)
         os._exit(0)
-        """,
-        env={"DEVRT_MTIA": "mode=threaded"},
-    )
+        """ for wait, call in UNRELATED_WAITS.items()}, "mode=threaded")
+
+
+@pytest.mark.parametrize("wait", UNRELATED_WAITS)
+def test_ctrl_c_ends_a_wait_for_other_work(behind_other_work, wait):
+    done = behind_other_work[wait]
     assert done.stdout == "interrupted True\n", done.stdout + done.stderr
 
 
@@ -381,10 +401,10 @@ del large, small
 """
 
 
-@pytest.mark.parametrize("call", ALLOCATIONS)
-def test_ctrl_c_ends_a_wait_for_memory(run_program, call):
-    done = run_program(
-        OUT_OF_MEMORY + textwrap.dedent(f"""
+@pytest.fixture(scope="module")
+def short_of_memory(run_program):
+    return run_at_once(run_program, {
+        name: OUT_OF_MEMORY + textwrap.dedent(f"""
         # The test is over in any case, with the other text.
         rescue = threading.Timer(8, gate.set)
         rescue.daemon = True
@@ -393,20 +413,23 @@ def test_ctrl_c_ends_a_wait_for_memory(run_program, call):
         held = devrt.memory_allocated(d)
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
-            {ALLOCATIONS[call]}
+            {call}
         except KeyboardInterrupt:
             print("interrupted", not s.query(), flush=True)
         gate.set()
         d.synchronize()
         assert devrt.memory_allocated(d) == held
-        {ALLOCATIONS[call]}
+        {call}
         stats = devrt.memory_stats(d)
         print(stats["num_ooms"])
         sys.stdout.flush()
         os._exit(0)
-        """),
-        env={"DEVRT_MTIA": "mode=threaded,memory=64MiB"},
-    )
+        """) for name, call in ALLOCATIONS.items()}, "mode=threaded,memory=64MiB")
+
+
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_ctrl_c_ends_a_wait_for_memory(short_of_memory, name):
+    done = short_of_memory[name]
     assert done.stdout == "interrupted True\n0\n", done.stdout + done.stderr
 
 
