@@ -16,6 +16,9 @@
 //   NCCL, blocking child  the native call on children of those, which block, as
 //                     those of devrt do
 //
+// Native calls have a stream of their own.  Who has a stream's handle may
+// capture the stream, so devrt would ask the driver about it at each call.
+//
 // A time is that of one call in a row of calls, from the first submission to
 // the end of the last operation; the host's is that of the submissions alone.
 // All figures are medians of rounds, in which the ways take turns.
@@ -83,6 +86,7 @@ struct Rank {
   devrt::Device device;
   devrt::Stream stream;
   devrt::Stream other;  // of the second communicator
+  devrt::Stream raw;    // of native calls
   Array in, out;
 };
 
@@ -155,18 +159,19 @@ Bench::Bench(Settings settings) : settings_(std::move(settings)) {
   for (const devrt::Device device : devices) {
     devrt::Stream stream = Value(devrt::Stream::Create(device));
     devrt::Stream other = Value(devrt::Stream::Create(device));
+    devrt::Stream raw = Value(devrt::Stream::Create(device));
     Check(devrt::SetCurrentStream(stream));
     Array in = Value(Array::Full({count}, devrt::kFloat32, 1.0F, device));
     Array out = Value(Array::Zeros({count}, devrt::kFloat32, device));
     ranks_.push_back(Rank{device, std::move(stream), std::move(other),
-                          std::move(in), std::move(out)});
+                          std::move(raw), std::move(in), std::move(out)});
   }
   Synchronize();
   const std::string path = comms_[0].provider().path;
   if (comms_[0].provider().name != "nccl") return;
   std::vector<RawNccl::Place> places;
   for (const Rank& rank : ranks_) {
-    places.push_back({rank.device, Value(rank.stream.Native())});
+    places.push_back({rank.device, Value(rank.raw.Native())});
   }
   using Calls = RawNccl::Calls;
   for (const auto& [name, calls] : std::map<std::string, Calls>{
@@ -183,6 +188,7 @@ void Bench::Synchronize() {
   for (const Rank& rank : ranks_) {
     Check(rank.stream.Synchronize());
     Check(rank.other.Synchronize());
+    Check(rank.raw.Synchronize());
   }
 }
 
