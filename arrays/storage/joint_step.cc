@@ -7,6 +7,8 @@
 #include <functional>
 #include <optional>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "arrays/storage/ordered_step.h"
@@ -78,8 +80,7 @@ absl::Status JointStep::Join(size_t index,
   for (const OrderPoint& point : part.after) {
     if (part.held != CaptureNumber::kNone) break;
     if (point.timeline == timeline || timeline->IsAfter(point)) continue;
-    DEVRT_ASSIGN_OR_RETURN(const bool ordered,
-                           OrderAfter(target, point, /*capturing=*/false));
+    DEVRT_ASSIGN_OR_RETURN(const bool ordered, OrderAfterOnce(target, point));
     if (ordered) continue;
     *for_host = point;
     return absl::OkStatus();
@@ -123,6 +124,59 @@ absl::Status JointStep::Run(const char* call, EnqueueJointly enqueue,
   return status;
 }
 
+// Not inline: most calls have one part.
+ABSL_ATTRIBUTE_NOINLINE absl::Status RunSeveral(absl::Span<JointPart> parts,
+                                                const char* call, CallSite site,
+                                                EnqueueJointly enqueue) {
+  JointStep joint(parts, site);
+  for (;;) {
+    std::optional<OrderPoint> for_host;
+    DEVRT_RETURN_IF_ERROR(joint.Run(call, enqueue, &for_host));
+    if (!for_host.has_value()) return absl::OkStatus();
+    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
+  }
+}
+
+// Orders the stream of a part behind what the part comes after.
+absl::Status OrderPart(JointPart* part, CallSite site) {
+  StreamTarget target;
+  DEVRT_RETURN_IF_ERROR(ResolveStream(part->stream, kOperation, site, &target));
+  if (!part->capture.has_value()) {
+    DEVRT_ASSIGN_OR_RETURN(part->capture, HoldCapture(part->stream));
+  }
+  const Timeline* const timeline = target.timeline();
+  for (const OrderPoint& point : part->after) {
+    if (*part->capture != CaptureNumber::kNone) break;
+    if (timeline->IsAfter(point)) continue;
+    DEVRT_ASSIGN_OR_RETURN(const bool ordered, OrderAfterOnce(target, point));
+    if (!ordered) DEVRT_RETURN_IF_ERROR(WaitOnHost(point, site));
+  }
+  return absl::OkStatus();
+}
+
+// One part, whose storages one OrderedStep can hold: a step like others, which
+// needs no list.
+absl::Status RunAlone(JointPart* part, const char* call, CallSite site,
+                      EnqueueJointly enqueue) {
+  if (ABSL_PREDICT_FALSE(!part->after.empty())) {
+    DEVRT_RETURN_IF_ERROR(OrderPart(part, site));
+  }
+  const auto run = [&](const StreamTarget& target) {
+    part->handle = target.handle;
+    const devrt_status error = enqueue({part, 1});
+    target.MarkDirty();
+    if (error == nullptr) part->end = PointOf(part->stream);
+    return FromPlugin(target.device, error, call);
+  };
+  if (!part->touched.empty()) {
+    return RunOrdered({part->stream, site, part->capture}, part->touched, run);
+  }
+  StreamTarget target;
+  DEVRT_RETURN_IF_ERROR(ResolveStream(part->stream, kOperation, site, &target));
+  TellKnownOrder(part->stream);
+  return run(target);
+}
+
 }  // namespace
 
 absl::Status RunJointly(absl::Span<JointPart> parts, const char* call,
@@ -133,18 +187,16 @@ absl::Status RunJointly(absl::Span<JointPart> parts, const char* call,
     // No query that would make a capture invalid.
     PollPendingReleases(/*capturing=*/true);
   }
-  JointStep joint(parts, site);
-  for (;;) {
-    std::optional<OrderPoint> for_host;
-    DEVRT_RETURN_IF_ERROR(joint.Run(call, enqueue, &for_host));
-    if (!for_host.has_value()) break;
-    DEVRT_RETURN_IF_ERROR(WaitOnHost(*for_host, site));
-  }
+  absl::Status status =
+      parts.size() == 1 && parts[0].touched.size() <= OrderedStep::kMost
+          ? RunAlone(&parts[0], call, site, enqueue)
+          : RunSeveral(parts, call, site, enqueue);
+  if (ABSL_PREDICT_FALSE(!status.ok())) return status;
   for (const JointPart& part : parts) {
     if (part.ranges.empty()) continue;
     NoteUses(part.stream, part.ranges.data(), part.ranges.size());
   }
-  return absl::OkStatus();
+  return status;
 }
 
 bool IsOver(const OrderPoint& point) {

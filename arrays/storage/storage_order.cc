@@ -145,6 +145,7 @@ std::optional<StorageUse> OrderedStep::FindPending(OrderPoint done) {
 
 void OrderedStep::Note(StreamRef stream, CaptureNumber capture, bool ordered)
     DEVRT_THREAD_ANNOTATION_(no_thread_safety_analysis) {
+  if (count_ == 0) return;
   StorageUse use(PointOf(stream), stream);
   use.capture = capture;
   if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {

@@ -36,9 +36,6 @@ Process& TheProcess() {
 bool IsKnownOver(const OrderPoint& point) {
   return point.timeline == nullptr || point.timeline->IsComplete(point.epoch);
 }
-bool IsKnownOver(const Comm::Pending& call) {
-  return call.is_submitted && IsKnownOver(call.end);
-}
 
 bool TakesHandlesBack(Device device) {
   const uint32_t state = device.gate()->state.load(std::memory_order_acquire);
@@ -75,19 +72,19 @@ bool IsLost(Device device) {
          devrt::internal::kQuarantined;
 }
 
-absl::StatusOr<Use> Use::Begin(absl::Span<Comm* const> comms) {
-  for (size_t i = 0; i < comms.size(); ++i) {
-    if (!comms[i]->in_use.exchange(true)) continue;
-    End(comms.first(i));
-    return absl::FailedPreconditionError(absl::StrCat(
-        comms[i]->Text(),
-        " is in use by another thread: the order would differ between ranks; "
-        "let one thread submit, or order the threads"));
-  }
-  return Use(comms);
+bool Comm::Pending::IsKnownOver() const {
+  return is_submitted.load(std::memory_order_acquire) &&
+         internal::IsKnownOver(end);
 }
 
-absl::Status CheckReady(const Comm& comm) {
+absl::Status InUseError(const Comm& comm) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      comm.Text(),
+      " is in use by another thread: the order would differ between ranks; "
+      "let one thread submit, or order the threads"));
+}
+
+absl::Status WhyNotReady(const Comm& comm) {
   switch (comm.state.load()) {
     case State::kReady:
       break;
@@ -108,8 +105,11 @@ absl::Status CheckReady(const Comm& comm) {
 void NoteEnds(Comm* comm) {
   const MutexLock lock(&comm->mutex);
   auto& pending = comm->pending;
-  while (!pending.empty() && IsKnownOver(pending.front())) {
-    comm->ring->End(pending.front().number);
+  while (!pending.empty() && pending.front().IsKnownOver()) {
+    const Comm::Pending& calls = pending.front();
+    for (uint64_t n = calls.FirstIn(*comm->ring); n <= calls.last; ++n) {
+      comm->ring->End(n);
+    }
     pending.pop_front();
   }
 }
@@ -118,15 +118,19 @@ std::vector<uint64_t> OpenCalls(const Comm& comm, bool asks) {
   std::vector<Comm::Pending> pending;
   {
     const MutexLock lock(&comm.mutex);
-    pending.assign(comm.pending.begin(), comm.pending.end());
+    pending.reserve(comm.pending.size());
+    for (const Comm::Pending& calls : comm.pending) pending.push_back(calls);
   }
   std::vector<uint64_t> open;
-  for (const Comm::Pending& call : pending) {
-    // One query tells of the oldest open call; the others stay unknown.
+  for (const Comm::Pending& calls : pending) {
+    // One query tells of the oldest open calls; the others stay unknown.
     const bool is_over =
-        IsKnownOver(call) || (asks && call.is_submitted && open.empty() &&
-                              devrt::internal::IsOver(call.end));
-    if (!is_over) open.push_back(call.number);
+        calls.IsKnownOver() || (asks && calls.is_submitted && open.empty() &&
+                                devrt::internal::IsOver(calls.end));
+    if (is_over) continue;
+    for (uint64_t n = calls.FirstIn(*comm.ring); n <= calls.last; ++n) {
+      open.push_back(n);
+    }
   }
   return open;
 }
@@ -193,22 +197,12 @@ DeviceOrder* DeviceOrder::Of(Device device) {
 }
 
 void DeviceOrder::Begin(const Submitting& comms, bool after_all) {
-  if (last_.size() == 1 && last_[0].comm == comms.first()) {  // most often
-    last_.clear();
-    return;
-  }
   const auto is_over = [&](const Work& work) {
     if (comms.Has(work.comm)) return true;
     // Ranks of one communicator do not wait for each other.
     return (after_all && !comms.HasKey(work.key)) || IsKnownOver(work.end);
   };
   last_.erase(std::remove_if(last_.begin(), last_.end(), is_over), last_.end());
-}
-
-void DeviceOrder::AddBefore(const Comm& comm, OrderPoints* points) const {
-  for (const Work& work : last_) {
-    if (work.key != comm.key) points->push_back(work.end);
-  }
 }
 
 }  // namespace devrt::collectives::internal

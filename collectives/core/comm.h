@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@
 #include "collectives/recorder/ring.h"
 #include "devrt/arrays/array.h"
 #include "devrt/collectives/communicator.h"
+#include "devrt/collectives/operation.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/event.h"
 #include "runtime/registry/outside_calls.h"
@@ -86,12 +88,28 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // Of exchange_records: its thread, and that none may begin any more.
   std::thread exchange DEVRT_GUARDED_BY(mutex);
   bool exchange_ended DEVRT_GUARDED_BY(mutex) = false;
-  // Calls that are not known to be complete, oldest first.
+  // Calls that one call of the engine submits to one stream.
   struct Pending {
+    uint64_t first, last;  // their numbers, which follow each other
+    // The thread that submits sets the end, and then the flag, without the
+    // lock.  While the engine's submit runs there is no end yet.
+    std::atomic<bool> is_submitted{false};
     OrderPoint end;
-    uint64_t number;
-    bool is_submitted;  // false while the engine's submit runs: no end yet
+
+    Pending(uint64_t from, uint64_t to) : first(from), last(to) {}
+    Pending(const Pending& other)
+        : first(other.first),
+          last(other.last),
+          is_submitted(other.is_submitted.load(std::memory_order_acquire)),
+          end(is_submitted.load() ? other.end : OrderPoint()) {}
+    bool IsKnownOver() const;
+    // The first call whose record the ring still has.
+    uint64_t FirstIn(const Ring& records) const {
+      const uint64_t written = records.written();
+      return written - first < kRecords ? first : written - kRecords + 1;
+    }
   };
+  // Those that are not known to be complete, oldest first.
   std::deque<Pending> pending DEVRT_GUARDED_BY(mutex);
   // The number of the oldest of them when the communicator failed; 0: none.
   uint64_t oldest_open DEVRT_GUARDED_BY(mutex) = 0;
@@ -110,16 +128,33 @@ struct Comm : std::enable_shared_from_this<Comm> {
   uint64_t sequence = 0;
   uint64_t splits = 0;
   absl::flat_hash_map<uint32_t, bool> supported;  // by op, dtype, reduction
-  // The newest key that was found, with true: most calls repeat it.
-  uint32_t last_supported = UINT32_MAX;
+  // What the newest operation that Check passed (operation_checks.cc) shares
+  // with others of its kind, dtype, reduction and root: most repeat them.
+  struct {
+    // Without a count and pointers.  At first of a dtype that does not exist.
+    RawOperation raw = {OpKind::kAllReduce, DType(DType::Key{0})};
+    devrt_collective_v0 op = {};  // without a count and pointers
+    uint64_t src_parts = 0, dst_parts = 0;
+    uint64_t bytes_of_all = 0;  // of one element for each rank
+  } known;
 };
+
+// The error of a call while another thread is in one.
+[[gnu::cold]] absl::Status InUseError(const Comm& comm);
 
 // Holds communicators for one call of one thread.
 class Use {
  public:
   // Refused while another thread has one of the communicators, each of which
   // stands in the list once.  The list outlives the object.
-  static absl::StatusOr<Use> Begin(absl::Span<Comm* const> comms);
+  static absl::StatusOr<Use> Begin(absl::Span<Comm* const> comms) {
+    for (size_t i = 0; i < comms.size(); ++i) {
+      if (!comms[i]->in_use.exchange(true)) continue;
+      End(comms.first(i));
+      return InUseError(*comms[i]);
+    }
+    return Use(comms);
+  }
   Use(Use&& other) noexcept : comms_(std::exchange(other.comms_, {})) {}
   Use& operator=(Use&&) = delete;
   ~Use() { End(comms_); }
@@ -134,8 +169,15 @@ class Use {
   absl::Span<Comm* const> comms_;
 };
 
+// Why operations may not be submitted; OK if they may.
+[[gnu::cold]] absl::Status WhyNotReady(const Comm& comm);
 // OK if operations may be submitted: ABORTED after a failure.
-absl::Status CheckReady(const Comm& comm);
+inline absl::Status CheckReady(const Comm& comm) {
+  return ABSL_PREDICT_TRUE(comm.state.load() == State::kReady &&
+                           !comm.finishing.load())
+             ? absl::OkStatus()
+             : WhyNotReady(comm);
+}
 
 // Marks as complete what is known to be.  Asks no backend.
 void NoteEnds(Comm* comm);

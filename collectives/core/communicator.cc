@@ -11,6 +11,7 @@
 #include "collectives/core/lifecycle.h"
 #include "collectives/core/operation_checks.h"
 #include "collectives/core/submit.h"
+#include "collectives/core/submit_steps.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives {
@@ -176,7 +177,9 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
   if (comm_ == nullptr) return MovedFromError("Submit");
   if (operations.size() == 1) {
     internal::SubmittedOperation one = {comm_.get(), &operations[0], stream};
-    return internal::SubmitTogether(absl::MakeSpan(&one, 1), site);
+    return internal::MaySubmitOne(*comm_)
+               ? internal::SubmitOne(one, site)
+               : internal::SubmitTogether(absl::MakeSpan(&one, 1), site);
   }
   std::vector<internal::SubmittedOperation> submitted;
   submitted.reserve(operations.size());

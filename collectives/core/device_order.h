@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
@@ -78,11 +79,26 @@ class DeviceOrder {
 
   // Adds the work of other communicators that the next submission of `comm`
   // comes after.
-  void AddBefore(const Comm& comm, OrderPoints* points) const;
+  void AddBefore(const Comm& comm, OrderPoints* points) const {
+    for (const Work& work : last_) {
+      if (ABSL_PREDICT_FALSE(work.key != comm.key)) points->push_back(work.end);
+    }
+  }
   // Begins a submission of `comms`, of which Add notes the work of those that
   // keep this order.  Forgets what it came after: all that is here, unless the
   // lock was let go since AddBefore.
   void Begin(const Submitting& comms, bool after_all);
+  // Begins a submission of one communicator, which came after all that is here,
+  // and adds its work.
+  void NoteOne(Comm* comm, OrderPoint end) {
+    if (ABSL_PREDICT_TRUE(last_.size() == 1 && (last_[0].comm == comm ||
+                                                last_[0].key != comm->key))) {
+      last_[0] = {comm, comm->key, end};
+      return;
+    }
+    Begin(Submitting({&comm, 1}, nullptr), /*after_all=*/true);
+    Add(*comm, end);
+  }
   void Add(const Comm& comm, OrderPoint end) {
     last_.push_back({&comm, comm.key, end});
   }

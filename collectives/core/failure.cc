@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -273,13 +274,13 @@ absl::Status CheckAge(Comm* comm) {
   if (comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
     return absl::OkStatus();
   }
-  Comm::Pending oldest;
+  std::optional<Comm::Pending> oldest;
   {
     const MutexLock lock(&comm->mutex);
     if (comm->pending.empty()) return absl::OkStatus();
-    oldest = comm->pending.front();
+    oldest.emplace(comm->pending.front());
   }
-  if (oldest.is_submitted && devrt::internal::IsOver(oldest.end)) {
+  if (oldest->is_submitted && devrt::internal::IsOver(oldest->end)) {
     NoteEnds(comm);
     return absl::OkStatus();
   }
@@ -288,7 +289,8 @@ absl::Status CheckAge(Comm* comm) {
   }
   {
     const MutexLock lock(&comm->mutex);
-    const CallRecord* const call = comm->ring->Find(oldest.number);
+    const CallRecord* const call =
+        comm->ring->Find(oldest->FirstIn(*comm->ring));
     if (call == nullptr) return absl::OkStatus();
     const absl::Duration age =
         absl::Nanoseconds(static_cast<int64_t>(NowNs() - call->submit_ns));

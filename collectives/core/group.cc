@@ -35,7 +35,7 @@ void Group::Add(const Communicator& communicator, Operation operation,
   }
   // Growth moves the operations, which have arrays.
   if (operations_.empty()) operations_.reserve(kRoom);
-  operations_.push_back({comm, std::move(operation), stream});
+  operations_.emplace_back(comm, std::move(operation), stream);
 }
 
 absl::Status Group::Submit(CallSite site) {

@@ -28,6 +28,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,9 @@ namespace internal {
 
 // One operation of a group.
 struct GroupedOperation {
+  GroupedOperation(std::shared_ptr<Comm> of, Operation&& what,
+                   std::optional<StreamRef> where)
+      : comm(std::move(of)), operation(std::move(what)), stream(where) {}
   std::shared_ptr<Comm> comm;  // nullptr: of a communicator that was moved from
   Operation operation;
   std::optional<StreamRef> stream;  // nullopt: the current one at Add

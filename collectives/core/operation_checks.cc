@@ -5,7 +5,10 @@
 #include <limits>
 #include <string>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "arrays/storage/storage.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
@@ -17,19 +20,27 @@ struct Parts {
   uint64_t dst;
 };
 
+constexpr uint32_t Bit(OpKind kind) {
+  return uint32_t{1} << static_cast<uint32_t>(kind);
+}
+bool IsOneOf(OpKind kind, uint32_t bits) {
+  const uint32_t code = static_cast<uint32_t>(kind);
+  return code < 32 && (bits >> code & 1) != 0;
+}
+
 bool HasReduction(OpKind kind) {
-  return kind == OpKind::kAllReduce || kind == OpKind::kReduce ||
-         kind == OpKind::kReduceScatter;
+  return IsOneOf(kind, Bit(OpKind::kAllReduce) | Bit(OpKind::kReduce) |
+                           Bit(OpKind::kReduceScatter));
 }
 
 bool HasRoot(OpKind kind) {
-  return kind == OpKind::kReduce || kind == OpKind::kBroadcast ||
-         kind == OpKind::kGather || kind == OpKind::kScatter ||
-         kind == OpKind::kSend || kind == OpKind::kRecv;
+  return IsOneOf(kind, Bit(OpKind::kReduce) | Bit(OpKind::kBroadcast) |
+                           Bit(OpKind::kGather) | Bit(OpKind::kScatter) |
+                           Bit(OpKind::kSend) | Bit(OpKind::kRecv));
 }
 
 // What this rank has of the operation.
-Parts PartsOf(OpKind kind, bool is_root, uint64_t n) {
+inline Parts PartsOf(OpKind kind, bool is_root, uint64_t n) {
   switch (kind) {
     case OpKind::kAllReduce:
       return {1, 1};
@@ -53,6 +64,21 @@ Parts PartsOf(OpKind kind, bool is_root, uint64_t n) {
       return {0, 1};
   }
   return {0, 0};
+}
+
+// Returns true for the same elements, or none in common.
+inline bool IsOverlapAllowed(const CheckedOperation& checked, const Parts& parts,
+                      uint64_t part_bytes, int rank) {
+  const uint64_t src = reinterpret_cast<uint64_t>(checked.op.src);
+  const uint64_t dst = reinterpret_cast<uint64_t>(checked.op.dst);
+  if (checked.src_bytes == 0 || checked.dst_bytes == 0 ||
+      src + checked.src_bytes <= dst || dst + checked.dst_bytes <= src) {
+    return true;
+  }
+  const uint64_t offset = part_bytes * static_cast<uint64_t>(rank);
+  return parts.src < parts.dst   ? src == dst + offset
+         : parts.src > parts.dst ? dst == src + offset
+                                 : src == dst;
 }
 
 class Check {
@@ -79,6 +105,7 @@ class Check {
     DEVRT_RETURN_IF_ERROR(operation_.has_arrays() ? FromArrays()
                                                   : FromPointers());
     DEVRT_RETURN_IF_ERROR(CheckType());
+    Remember();
     return CheckOverlap();
   }
 
@@ -212,22 +239,24 @@ class Check {
         " does not exist in ", comm_->info.name, " ", comm_->info.version));
   }
 
-  // OK for the same elements, or none in common.
+  // For CheckPlainly.
+  void Remember() const {
+    auto& known = comm_->known;
+    known.raw.kind = kind_;
+    known.raw.dtype = dtype_;
+    known.raw.reduction = operation_.raw().reduction;
+    known.raw.root_or_peer = operation_.raw().root_or_peer;
+    known.op = checked_.op;
+    known.src_parts = parts_.src;
+    known.dst_parts = parts_.dst;
+    known.bytes_of_all = dtype_.size() * static_cast<uint64_t>(comm_->size);
+  }
+
   absl::Status CheckOverlap() const {
-    const uint64_t src = reinterpret_cast<uint64_t>(checked_.op.src);
-    const uint64_t dst = reinterpret_cast<uint64_t>(checked_.op.dst);
-    const uint64_t src_bytes = checked_.src_bytes;
-    const uint64_t dst_bytes = checked_.dst_bytes;
-    if (src_bytes == 0 || dst_bytes == 0) return absl::OkStatus();
-    if (src + src_bytes <= dst || dst + dst_bytes <= src) {
+    if (IsOverlapAllowed(checked_, parts_, checked_.op.count * dtype_.size(),
+                         comm_->rank)) {
       return absl::OkStatus();
     }
-    const uint64_t part = checked_.op.count * dtype_.size();
-    const uint64_t offset = part * static_cast<uint64_t>(comm_->rank);
-    const bool in_place = parts_.src < parts_.dst   ? src == dst + offset
-                          : parts_.src > parts_.dst ? dst == src + offset
-                                                    : src == dst;
-    if (in_place) return absl::OkStatus();
     return Invalid(
         "in and out overlap, and are not the same elements: use two arrays, "
         "or work in place");
@@ -241,6 +270,65 @@ class Check {
   CheckedOperation& checked_;
 };
 
+// Returns true if an operation may touch the array, and need not convert it.
+bool IsPlain(const Array& array, Device device, bool writes) {
+  const devrt::internal::Storage* const storage = array.storage().get();
+  return storage != nullptr &&
+         storage->place().kind() == MemoryKind::kDevice &&
+         storage->place().device() == device && array.IsContiguous() &&
+         !(writes && array.read_only());
+}
+
+// Passes an operation of a known kind, if it has elements and no mistake.  What
+// it does not pass, Check does, or refuses.
+bool CheckPlainly(const Comm& comm, const Operation& operation,
+                  CheckedOperation* checked) {
+  const auto& known = comm.known;
+  const Parts parts = {known.src_parts, known.dst_parts};
+  const RawOperation& raw = operation.raw();
+  if (raw.kind != known.raw.kind || raw.reduction != known.raw.reduction ||
+      raw.root_or_peer != known.raw.root_or_peer) {
+    return false;
+  }
+  DType dtype = raw.dtype;
+  uint64_t count = raw.count;
+  const void* src = parts.src != 0 ? raw.src : nullptr;
+  void* dst = parts.dst != 0 ? raw.dst : nullptr;
+  if (operation.has_arrays()) {
+    const std::optional<Array>& in = operation.in();
+    const std::optional<Array>& out = operation.out();
+    if (parts.src == 0 || parts.dst == 0 ||
+        !IsPlain(*in, comm.device, /*writes=*/false) ||
+        !IsPlain(*out, comm.device, /*writes=*/true) ||
+        in->dtype() != out->dtype()) {
+      return false;
+    }
+    dtype = in->dtype();
+    const uint64_t elements = static_cast<uint64_t>(in->size());
+    count = parts.src == 1 ? elements : elements / parts.src;
+    if (count * parts.src != elements ||
+        count * parts.dst != static_cast<uint64_t>(out->size())) {
+      return false;
+    }
+    src = in->data();
+    dst = out->data();
+  }
+  uint64_t bytes_of_all = 0;
+  if (dtype != known.raw.dtype || (parts.src != 0 && src == nullptr) ||
+      (parts.dst != 0 && dst == nullptr) ||
+      __builtin_mul_overflow(count, known.bytes_of_all, &bytes_of_all)) {
+    return false;
+  }
+  const uint64_t part_bytes = count * dtype.size();
+  checked->op = known.op;
+  checked->op.count = count;
+  checked->op.src = src;
+  checked->op.dst = dst;
+  checked->src_bytes = parts.src * part_bytes;
+  checked->dst_bytes = parts.dst * part_bytes;
+  return IsOverlapAllowed(*checked, parts, part_bytes, comm.rank);
+}
+
 }  // namespace
 
 absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
@@ -250,12 +338,8 @@ absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
       HasReduction(kind) ? static_cast<uint32_t>(reduction) : 0;
   const uint32_t code = dtype == kBool ? kUInt8.code() : dtype.code();
   const uint32_t key = op << 24 | how << 20 | code;
-  if (key == comm->last_supported) return true;
   const auto known = comm->supported.find(key);
-  if (known != comm->supported.end()) {
-    if (known->second) comm->last_supported = key;
-    return known->second;
-  }
+  if (known != comm->supported.end()) return known->second;
   uint32_t yes = 0;
   DEVRT_RETURN_IF_ERROR(comm->Take(
       comm->provider.table->supports(comm->provider.self, op, code, how, &yes),
@@ -263,9 +347,23 @@ absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
   return comm->supported[key] = yes != 0;
 }
 
+namespace {
+
+// Not inline, because of the room for its texts.
+ABSL_ATTRIBUTE_NOINLINE absl::Status CheckFully(Comm* comm,
+                                                const Operation& operation,
+                                                CheckedOperation* checked) {
+  return Check(comm, operation, checked).Run();
+}
+
+}  // namespace
+
 absl::Status CheckOperation(Comm* comm, const Operation& operation,
                             CheckedOperation* checked) {
-  return Check(comm, operation, checked).Run();
+  if (ABSL_PREDICT_TRUE(CheckPlainly(*comm, operation, checked))) {
+    return absl::OkStatus();
+  }
+  return CheckFully(comm, operation, checked);
 }
 
 }  // namespace devrt::collectives::internal

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/cord.h"
@@ -48,7 +49,7 @@ struct Part {
   absl::InlinedVector<UsedRange, 2> ranges;
   std::optional<CaptureNumber> capture;  // if it is known
   OrderPoints after;
-  uint64_t last = 0;  // the number of its last call
+  Comm::Pending* recorded = nullptr;
 };
 
 class Submission {
@@ -86,6 +87,7 @@ class Submission {
   // The last part of each; without the first, and so empty for one alone.
   absl::flat_hash_map<const Comm*, size_t> newest_;
   size_t newest_of_first_ = SIZE_MAX;
+  size_t newest_part_ = SIZE_MAX;  // the part of the operation before
 };
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
@@ -123,17 +125,32 @@ absl::Status Submission::FindComms() {
 absl::Status Submission::PartOf(const SubmittedOperation& submitted,
                                 Part** part) {
   Comm* const comm = submitted.comm;
-  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
   const StreamRef stream = StreamOf(submitted);
+  if (newest_part_ != SIZE_MAX && parts_[newest_part_].comm == comm &&
+      parts_[newest_part_].stream == stream) {
+    *part = &parts_[newest_part_];
+    return absl::OkStatus();
+  }
+  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
+  newest_part_ = newest;
   if (newest != SIZE_MAX && parts_[newest].stream == stream) {
     *part = &parts_[newest];
     return absl::OkStatus();
   }
   std::optional<CaptureNumber> capture;
   DEVRT_RETURN_IF_ERROR(CheckStream(submitted, stream, &capture));
-  newest = parts_.size();
+  newest_part_ = newest = parts_.size();
   *part = &parts_.emplace_back(comm, stream);
   (*part)->capture = capture;
+  if (newest == 0) {  // most often the only part
+    const size_t count = operations_.size();
+    (*part)->ops.reserve(count);
+    if (submitted.operation->has_arrays()) {
+      (*part)->touched.reserve(2 * count);
+    } else {
+      (*part)->ranges.reserve(2 * count);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -260,28 +277,19 @@ Orders Submission::OrdersOf() const {
 
 // Before the engine's submit, which may hang.
 void Submission::Record() {
-  const uint64_t now = NowNs();
   for (Part& part : parts_) {
-    Comm* const comm = part.comm;
-    size_t at = part.first;
-    const MutexLock lock(&comm->mutex);
-    for (const devrt_collective_v0& op : part.ops) {
-      RecordCall(comm, op, part.stream, operations_[at].operation->site(), now);
-      at = operations_[at].next;
-    }
-    part.last = comm->pending.back().number;
+    size_t next = part.first;
+    part.recorded = RecordCalls(part.comm, part.ops, part.stream, [&] {
+      const SubmittedOperation& submitted = operations_[next];
+      next = submitted.next;
+      return submitted.operation->site();
+    });
   }
 }
 
 // The calls were refused, and their communicators are as before.
 void Submission::Withdraw() {
-  for (Part& part : parts_) {
-    Comm* const comm = part.comm;
-    const MutexLock lock(&comm->mutex);
-    for (const devrt_collective_v0& op : part.ops) {
-      WithdrawCall(comm, op);
-    }
-  }
+  for (const Part& part : parts_) WithdrawCalls(part.comm, part.ops);
 }
 
 void Submission::Note(absl::Span<DeviceOrder* const> orders,
@@ -295,7 +303,7 @@ void Submission::Note(absl::Span<DeviceOrder* const> orders,
     const OrderPoint end = joint[i].end;
     comm->last.push_back(end);
     if (comm->takes_part) comm->order->Add(*comm, end);
-    NoteEnd(comm, part.last, part.ops.size(), end);
+    NoteEnd(part.recorded, end);
   }
 }
 
@@ -363,18 +371,23 @@ absl::Status Submission::Run(CallSite site) {
   return Enqueue(site);
 }
 
+// Not inline: one operation needs none of the lists.
+ABSL_ATTRIBUTE_NOINLINE absl::Status SubmitSeveral(
+    absl::Span<SubmittedOperation> operations, CallSite site) {
+  return Submission(operations).Run(site);
+}
+
 }  // namespace
 
 absl::Status SubmitTogether(absl::Span<SubmittedOperation> operations,
                             CallSite site) {
   if (operations.size() == 1) {
     const Comm* const comm = operations[0].comm;
-    if (comm != nullptr && comm->bootstrap == nullptr &&
-        !comm->options.shared_device) {
+    if (comm != nullptr && MaySubmitOne(*comm)) {
       return SubmitOne(operations[0], site);
     }
   }
-  return Submission(operations).Run(site);
+  return SubmitSeveral(operations, site);
 }
 
 }  // namespace devrt::collectives::internal

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 
+#include "absl/base/optimization.h"
+#include "absl/cleanup/cleanup.h"
 #include "arrays/storage/joint_step.h"
 #include "collectives/core/submit_steps.h"
 #include "devrt/runtime/status.h"
@@ -10,14 +14,27 @@ namespace devrt::collectives::internal {
 
 using devrt::internal::JointPart;
 
+namespace {
+
+void NoteLast(Comm* comm, OrderPoint end) {
+  if (comm->last.size() != 1) comm->last.resize(1);
+  comm->last[0] = end;
+}
+
+}  // namespace
+
 absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site) {
   Comm* const comm = submitted.comm;
   const Operation& operation = *submitted.operation;
-  const absl::Span<Comm* const> comms(&comm, 1);
-  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms));
+  const absl::Span<Comm* const> comms(&submitted.comm, 1);
+  if (ABSL_PREDICT_FALSE(comm->in_use.exchange(true))) return InUseError(*comm);
+  const absl::Cleanup end_use = [comm] {
+    comm->in_use.store(false, std::memory_order_release);
+  };
   DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
-  JointPart part = {StreamOf(submitted), {}};
-  DEVRT_RETURN_IF_ERROR(CheckStream(submitted, part.stream, &part.capture));
+  const StreamRef stream = StreamOf(submitted);
+  std::optional<CaptureNumber> capture;
+  DEVRT_RETURN_IF_ERROR(CheckStream(submitted, stream, &capture));
   CheckedOperation checked;
   DEVRT_RETURN_IF_ERROR(CheckOperation(comm, operation, &checked));
   devrt::internal::Touched touched[2];
@@ -31,51 +48,45 @@ absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site) {
       [&](const void* pointer, uint64_t bytes) {
         ranges[pointers++] = {pointer, bytes};
       });
-  part.touched = {touched, arrays};
-  part.ranges = {ranges, pointers};
 
   DeviceOrder* const order = comm->takes_part ? comm->order : nullptr;
   OrderPoints after;
-  bool is_recorded = false;
+  Comm::Pending* recorded = nullptr;
   absl::Status enqueued;
   if (order != nullptr) order->Lock();
-  AddBefore(*comm, part.stream, &after);
-  part.after = after;
+  AddBefore(*comm, stream, &after);
+  JointPart part = {
+      stream, {touched, arrays}, {ranges, pointers}, after, capture};
   absl::Status status = devrt::internal::RunJointly(
       absl::MakeSpan(&part, 1), ToString(operation.kind()), site,
       [&](absl::Span<const JointPart> parts) {
         const devrt_submission_v0 submission = {
             sizeof submission, 1, comm->handle, parts[0].handle, &checked.op};
-        {
-          const MutexLock lock(&comm->mutex);
-          RecordCall(comm, checked.op, part.stream, operation.site(), NowNs());
-        }
-        is_recorded = true;
+        recorded = RecordCalls(comm, {&checked.op, 1}, stream,
+                               [&] { return operation.site(); });
         const devrt_status error =
             comm->provider.table->submit(comm->provider.self, &submission, 1);
-        if (error == nullptr) enqueued = AwaitEnqueued(comms);
+        if (error == nullptr && !IsEnqueued(*comm)) {
+          enqueued = AwaitEnqueued(comms);
+        }
         return error;
       });
-  if (status.ok()) {
-    comm->last.clear();
-    comm->last.push_back(part.end);
-    if (order != nullptr) {
-      order->Begin(Submitting(comms, nullptr), /*after_all=*/true);
-      order->Add(*comm, part.end);
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    if (order != nullptr) order->Unlock();
+    status = Explain(comms, status);
+    // A refusal, unless the communicator has failed in the call.
+    if (recorded != nullptr && comm->state.load() == State::kReady) {
+      WithdrawCalls(comm, {&checked.op, 1});
     }
-    NoteEnd(comm, comm->ring->written(), 1, part.end);
+    return status;
   }
-  if (order != nullptr) order->Unlock();
-  if (status.ok()) {
-    return enqueued.ok() ? enqueued : Explain(comms, enqueued);
+  NoteLast(comm, part.end);
+  NoteEnd(recorded, part.end);
+  if (order != nullptr) {
+    order->NoteOne(comm, part.end);
+    order->Unlock();
   }
-  status = Explain(comms, status);
-  // A refusal, unless the communicator has failed in the call.
-  if (is_recorded && comm->state.load() == State::kReady) {
-    const MutexLock lock(&comm->mutex);
-    WithdrawCall(comm, checked.op);
-  }
-  return status;
+  return enqueued.ok() ? enqueued : Explain(comms, enqueued);
 }
 
 }  // namespace devrt::collectives::internal

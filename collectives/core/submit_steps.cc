@@ -17,8 +17,9 @@
 
 namespace devrt::collectives::internal {
 
-absl::Status CheckStream(const SubmittedOperation& submitted, StreamRef stream,
-                         std::optional<CaptureNumber>* capture) {
+absl::Status CheckUnusualStream(const SubmittedOperation& submitted,
+                                StreamRef stream,
+                                std::optional<CaptureNumber>* capture) {
   const Comm& comm = *submitted.comm;
   if (stream.device() != comm.device) {
     return absl::InvalidArgumentError(
@@ -40,40 +41,13 @@ absl::Status CheckStream(const SubmittedOperation& submitted, StreamRef stream,
   return may;
 }
 
-void RecordCall(Comm* comm, const devrt_collective_v0& op, StreamRef stream,
-                CallSite site, uint64_t now_ns) {
-  Call call;
-  call.op = op.op;
-  call.reduction = op.reduction;
-  call.sequence = MeetsAll(op) ? ++comm->sequence : 0;
-  call.count = op.count;
-  call.stream = stream.id();
-  call.dtype = op.dtype;
-  call.root_or_peer = op.root_or_peer;
-  call.site = site;
-  comm->pending.push_back({OrderPoint(), comm->ring->Append(call, now_ns),
-                           /*is_submitted=*/false});
-}
-
-void WithdrawCall(Comm* comm, const devrt_collective_v0& op) {
-  comm->ring->Withdraw();
-  comm->pending.pop_back();
-  if (MeetsAll(op)) --comm->sequence;
-}
-
-void NoteEnd(Comm* comm, uint64_t last, size_t count, OrderPoint end) {
+void WithdrawCalls(Comm* comm, absl::Span<const devrt_collective_v0> ops) {
   const MutexLock lock(&comm->mutex);
-  auto& pending = comm->pending;
-  for (auto call = pending.rbegin(); call != pending.rend(); ++call) {
-    if (call->number > last) continue;
-    if (last - call->number >= count) break;
-    call->end = end;
-    call->is_submitted = true;
+  for (const devrt_collective_v0& op : ops) {
+    comm->ring->Withdraw();
+    if (MeetsAll(op)) --comm->sequence;
   }
-  // Their numbers follow each other.
-  while (pending.back().number - pending.front().number >= kRecords) {
-    pending.pop_front();
-  }
+  comm->pending.pop_back();
 }
 
 absl::Status AwaitEnqueued(absl::Span<Comm* const> comms) {
@@ -83,10 +57,7 @@ absl::Status AwaitEnqueued(absl::Span<Comm* const> comms) {
   }
   bool is_ready = true;
   for (Comm* const comm : comms) {
-    if (comm->provider.is_pending != nullptr &&
-        !comm->provider.is_pending(comm->handle)) {
-      continue;
-    }
+    if (IsEnqueued(*comm)) continue;
     uint32_t state = DEVRT_COMM_PENDING;
     DEVRT_RETURN_IF_ERROR(
         comm->Take(comm->provider.table->comm_poll(comm->provider.self,

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "collectives/core/comm.h"
@@ -21,6 +22,7 @@
 #include "collectives/core/submit.h"
 #include "devrt/collectives/operation.h"
 #include "streams/captures/captures.h"
+#include "streams/objects/may_capture.h"
 #include "streams/objects/stream_record.h"
 
 namespace devrt::collectives::internal {
@@ -42,10 +44,28 @@ inline StreamRef StreamOf(const SubmittedOperation& submitted) {
                                       : CurrentStream(submitted.comm->device);
 }
 
+// CheckStream for a stream that is of another device, or may capture.
+absl::Status CheckUnusualStream(const SubmittedOperation& submitted,
+                                StreamRef stream,
+                                std::optional<CaptureNumber>* capture);
+
 // OK if the stream may have the operation: it is of the device, and captures
 // only where the engine can.  Sets `*capture` if it is known then.
-absl::Status CheckStream(const SubmittedOperation& submitted, StreamRef stream,
-                         std::optional<CaptureNumber>* capture);
+inline absl::Status CheckStream(const SubmittedOperation& submitted,
+                                StreamRef stream,
+                                std::optional<CaptureNumber>* capture) {
+  const devrt::internal::StreamRecord& record = *stream.record();
+  const devrt::internal::Timeline* const timeline =
+      record.timeline.load(std::memory_order_acquire);
+  if (ABSL_PREDICT_FALSE(
+          record.device_gate != submitted.comm->device.gate() ||
+          timeline == nullptr ||
+          devrt::internal::IsOpenToCaptures(record, *timeline))) {
+    return CheckUnusualStream(submitted, stream, capture);
+  }
+  *capture = CaptureNumber::kNone;
+  return absl::OkStatus();
+}
 
 // Calls touch(storage, writes) for arrays and use(pointer, bytes) for pointers.
 template <typename Touch, typename Uses>
@@ -73,24 +93,60 @@ inline void AddBefore(const Comm& comm, StreamRef stream, OrderPoints* points) {
   const devrt::internal::Timeline* const own =
       stream.record()->timeline.load(std::memory_order_relaxed);
   for (const OrderPoint& point : comm.last) {
-    if (point.timeline != own) points->push_back(point);
+    if (ABSL_PREDICT_FALSE(point.timeline != own)) points->push_back(point);
   }
   if (comm.takes_part) comm.order->AddBefore(comm, points);
 }
 
-// Records a call before the engine's submit, which may hang.
-void RecordCall(Comm* comm, const devrt_collective_v0& op, StreamRef stream,
-                CallSite site, uint64_t now_ns) DEVRT_REQUIRES(comm->mutex);
-// Takes the newest call back: it was refused.
-void WithdrawCall(Comm* comm, const devrt_collective_v0& op)
-    DEVRT_REQUIRES(comm->mutex);
+// Records calls before the engine's submit, which may hang.  The place of the
+// next call is site().  Returns what NoteEnd takes, if the engine does not
+// refuse the calls.
+template <typename Site>
+Comm::Pending* RecordCalls(Comm* comm, absl::Span<const devrt_collective_v0> ops,
+                           StreamRef stream, Site site) {
+  const uint64_t now_ns = NowNs();
+  const uint64_t stream_id = stream.id();
+  const MutexLock lock(&comm->mutex);
+  Ring* const ring = comm->ring.get();
+  uint64_t last = 0;
+  for (const devrt_collective_v0& op : ops) {
+    Call call;
+    call.op = op.op;
+    call.reduction = op.reduction;
+    call.sequence = MeetsAll(op) ? ++comm->sequence : 0;
+    call.count = op.count;
+    call.stream = stream_id;
+    call.dtype = op.dtype;
+    call.root_or_peer = op.root_or_peer;
+    call.site = site();
+    last = ring->Append(call, now_ns);
+  }
+  // The ring has no records of older calls.
+  auto& pending = comm->pending;
+  while (!pending.empty() && last - pending.front().last >= kRecords) {
+    pending.pop_front();
+  }
+  return &pending.emplace_back(last - ops.size() + 1, last);
+}
 
-// The `count` calls up to the number `last` end at `end`.
-void NoteEnd(Comm* comm, uint64_t last, size_t count, OrderPoint end);
+// Takes the newest calls back, which were refused.
+void WithdrawCalls(Comm* comm, absl::Span<const devrt_collective_v0> ops);
+
+// The calls end at `end`.  Without the lock, which another thread may have.
+inline void NoteEnd(Comm::Pending* calls, OrderPoint end) {
+  calls->end = end;
+  calls->is_submitted.store(true, std::memory_order_release);
+}
 
 // Waits for an engine that enqueues after submit has returned: until then the
 // streams must get no other work.
 absl::Status AwaitEnqueued(absl::Span<Comm* const> comms);
+
+// Returns true if the engine has enqueued what the communicator submitted.
+inline bool IsEnqueued(const Comm& comm) {
+  return comm.provider.is_pending != nullptr &&
+         !comm.provider.is_pending(comm.handle);
+}
 
 // An error of the engine, which may have found that a communicator has failed:
 // then the failure, or ABORTED if it came before the call.
@@ -99,6 +155,9 @@ absl::Status Explain(absl::Span<Comm* const> comms, absl::Status status);
 // SubmitTogether for one operation of a communicator that compares no
 // signatures and shares no device, which most are: without lists.
 absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site);
+inline bool MaySubmitOne(const Comm& comm) {
+  return comm.bootstrap == nullptr && !comm.options.shared_device;
+}
 
 }  // namespace devrt::collectives::internal
 

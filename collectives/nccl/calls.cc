@@ -85,24 +85,13 @@ Result Scatter(Pairs pairs, const Member& member, uint32_t root,
 
 }  // namespace
 
-bool IsOneCall(const Library& library, uint32_t op) {
-  switch (op) {
-    case DEVRT_COLLECTIVE_ALL_TO_ALL:
-      return library.functions.all_to_all != nullptr;
-    case DEVRT_COLLECTIVE_GATHER:
-      return library.functions.gather != nullptr;
-    case DEVRT_COLLECTIVE_SCATTER:
-      return library.functions.scatter != nullptr;
-    default:
-      return true;
-  }
-}
-
 Result Call(const Library& library, Member* member,
             const devrt_collective_v0& op, Stream stream, const char** symbol) {
   const Functions& f = library.functions;
   const Comm comm = member->calls();
-  const DataType type = TypeOf(library, op.dtype);
+  const Member::Known& known = member->known();
+  const DataType type =
+      known.dtype == op.dtype ? known.type : TypeOf(library, op.dtype);
   const uint64_t bytes = op.count * SizeOf(op.dtype);
   const auto own = member->rank() * bytes;
   const int root = op.root_or_peer;

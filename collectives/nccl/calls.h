@@ -15,7 +15,18 @@ namespace devrt::collectives::nccl {
 
 // True if Call makes one native call for the operation.  One that makes several
 // must stand in a native group, because its sends and receives meet.
-bool IsOneCall(const Library& library, uint32_t op);
+inline bool IsOneCall(const Library& library, uint32_t op) {
+  switch (op) {
+    case DEVRT_COLLECTIVE_ALL_TO_ALL:
+      return library.functions.all_to_all != nullptr;
+    case DEVRT_COLLECTIVE_GATHER:
+      return library.functions.gather != nullptr;
+    case DEVRT_COLLECTIVE_SCATTER:
+      return library.functions.scatter != nullptr;
+    default:
+      return true;
+  }
+}
 
 // Makes the calls of an operation that CheckOperation has passed, and that has
 // elements.  Returns the first answer that is neither kSuccess nor kInProgress,

@@ -16,17 +16,11 @@ constexpr const char* kNames[DEVRT_COLLECTIVE_COUNT] = {
 };
 
 bool HasRoot(uint32_t op) {
-  switch (op) {
-    case DEVRT_COLLECTIVE_REDUCE:
-    case DEVRT_COLLECTIVE_BROADCAST:
-    case DEVRT_COLLECTIVE_GATHER:
-    case DEVRT_COLLECTIVE_SCATTER:
-    case DEVRT_COLLECTIVE_SEND:
-    case DEVRT_COLLECTIVE_RECV:
-      return true;
-    default:
-      return false;
-  }
+  constexpr uint32_t kWithRoot =
+      1u << DEVRT_COLLECTIVE_REDUCE | 1u << DEVRT_COLLECTIVE_BROADCAST |
+      1u << DEVRT_COLLECTIVE_GATHER | 1u << DEVRT_COLLECTIVE_SCATTER |
+      1u << DEVRT_COLLECTIVE_SEND | 1u << DEVRT_COLLECTIVE_RECV;
+  return (kWithRoot >> op & 1) != 0;
 }
 
 // How many times `count` elements an operation reads and writes on a rank.
@@ -58,21 +52,18 @@ Parts PartsOf(uint32_t op, uint64_t ranks, bool is_root) {
   }
 }
 
-devrt_status Invalid(const Member& member, uint32_t op,
-                     absl::string_view text) {
+[[gnu::cold]] devrt_status Invalid(const Member& member, uint32_t op,
+                                   absl::string_view text) {
   return Refuse(
       DEVRT_INVALID_ARGUMENT,
       absl::StrCat(kNames[op], " on ", member.Describe(), ": ", text));
 }
 
-// Refuses buffers that overlap and are not in place.
-devrt_status CheckOverlap(const Member& member, const devrt_collective_v0& op,
+// Refuses buffers that are not in place, for those that overlap.
+[[gnu::cold]] devrt_status CheckOverlap(const Member& member, const devrt_collective_v0& op,
                           const Parts& parts, uint64_t bytes) {
   const auto src = reinterpret_cast<uintptr_t>(op.src);
   const auto dst = reinterpret_cast<uintptr_t>(op.dst);
-  if (src >= dst + parts.dst * bytes || dst >= src + parts.src * bytes) {
-    return nullptr;
-  }
   const uint64_t own = member.rank() * bytes;
   bool in_place = src == dst;
   if (parts.dst > parts.src) in_place = src == dst + own;
@@ -124,23 +115,6 @@ DataType TypeOf(const Library& library, uint32_t dtype) {
   }
 }
 
-Reduction ReductionOf(uint32_t reduction) {
-  switch (reduction) {
-    case DEVRT_COLLECTIVE_SUM:
-      return kSum;
-    case DEVRT_COLLECTIVE_PROD:
-      return kProd;
-    case DEVRT_COLLECTIVE_MIN:
-      return kMin;
-    case DEVRT_COLLECTIVE_MAX:
-      return kMax;
-    case DEVRT_COLLECTIVE_AVG:
-      return kAvg;
-    default:
-      return -1;
-  }
-}
-
 bool Supports(const Library& library, uint32_t op, uint32_t dtype,
               uint32_t reduction) {
   if (op >= DEVRT_COLLECTIVE_COUNT || TypeOf(library, dtype) < 0) return false;
@@ -158,8 +132,18 @@ bool Supports(const Library& library, uint32_t op, uint32_t dtype,
   }
 }
 
-devrt_status CheckOperation(const Library& library, const Member& member,
-                            const devrt_collective_v0& op) {
+namespace {
+
+[[gnu::cold]] devrt_status CountError(const Member& member,
+                                      const devrt_collective_v0& op) {
+  return Invalid(
+      member, op.op,
+      absl::StrCat("count is ", op.count, ", more than addresses can name"));
+}
+
+// Checks what the operation shares with others, and makes it known.
+[[gnu::cold]] devrt_status CheckKind(const Library& library, Member* member,
+                                     const devrt_collective_v0& op) {
   if (op.struct_size < sizeof op) {
     return Refuse(DEVRT_INVALID_ARGUMENT,
                   absl::StrCat("struct_size of the operation is ",
@@ -173,7 +157,7 @@ devrt_status CheckOperation(const Library& library, const Member& member,
   if (!Supports(library, op.op, op.dtype, op.reduction)) {
     return Refuse(
         DEVRT_UNIMPLEMENTED,
-        absl::StrCat(kNames[op.op], " on ", member.Describe(), ": ",
+        absl::StrCat(kNames[op.op], " on ", member->Describe(), ": ",
                      library.flavor->name, " ", library.version_text,
                      " does not have it for dtype ", op.dtype >> 8, ":",
                      op.dtype & 0xff, " (DLPack's code and bits)",
@@ -181,35 +165,57 @@ devrt_status CheckOperation(const Library& library, const Member& member,
                          ? absl::StrCat(" and reduction ", op.reduction)
                          : ""));
   }
-  const bool has_root = HasRoot(op.op);
   const int64_t root = op.root_or_peer;
-  if (has_root && (root < 0 || root >= int64_t{member.ranks()})) {
-    return Invalid(member, op.op,
+  const uint32_t ranks = member->ranks();
+  if (HasRoot(op.op) && (root < 0 || root >= int64_t{ranks})) {
+    return Invalid(*member, op.op,
                    absl::StrCat("the root or peer is ", root,
-                                ", expected 0 to ", member.ranks() - 1));
+                                ", expected 0 to ", ranks - 1));
   }
+  const bool is_root = root == int64_t{member->rank()};
   const bool is_point_to_point = op.op >= DEVRT_COLLECTIVE_SEND;
-  if (is_point_to_point && root == int64_t{member.rank()}) {
-    return Invalid(member, op.op, "the peer is this rank itself");
+  if (is_point_to_point && is_root) {
+    return Invalid(*member, op.op, "the peer is this rank itself");
+  }
+  const Parts parts = PartsOf(op.op, ranks, is_root);
+  member->known() = {op.op,
+                     op.dtype,
+                     op.reduction,
+                     op.root_or_peer,
+                     TypeOf(library, op.dtype),
+                     parts.src,
+                     parts.dst,
+                     SizeOf(op.dtype) * ranks};
+  return nullptr;
+}
+
+}  // namespace
+
+devrt_status CheckOperation(const Library& library, Member* member,
+                            const devrt_collective_v0& op) {
+  const Member::Known& known = member->known();
+  if (__builtin_expect(op.struct_size < sizeof op || !known.IsOf(op), 0)) {
+    if (devrt_status error = CheckKind(library, member, op)) return error;
   }
   if (op.count == 0) return nullptr;
-  const Parts parts =
-      PartsOf(op.op, member.ranks(), root == int64_t{member.rank()});
-  if (parts.src != 0 && op.src == nullptr) {
-    return Invalid(member, op.op, "src is NULL");
+  if (known.src_parts != 0 && op.src == nullptr) {
+    return Invalid(*member, op.op, "src is NULL");
   }
-  if (parts.dst != 0 && op.dst == nullptr) {
-    return Invalid(member, op.op, "dst is NULL");
+  if (known.dst_parts != 0 && op.dst == nullptr) {
+    return Invalid(*member, op.op, "dst is NULL");
   }
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(op.count, SizeOf(op.dtype) * member.ranks(),
-                             &bytes)) {
-    return Invalid(
-        member, op.op,
-        absl::StrCat("count is ", op.count, ", more than addresses can name"));
+  uint64_t bytes_of_all = 0;
+  if (__builtin_mul_overflow(op.count, known.bytes_of_all, &bytes_of_all)) {
+    return CountError(*member, op);
   }
+  const Parts parts = {known.src_parts, known.dst_parts};
   if (parts.src == 0 || parts.dst == 0) return nullptr;
-  return CheckOverlap(member, op, parts, bytes / member.ranks());
+  const uint64_t bytes = op.count * SizeOf(op.dtype);
+  const auto src = reinterpret_cast<uintptr_t>(op.src);
+  const auto dst = reinterpret_cast<uintptr_t>(op.dst);
+  return src >= dst + parts.dst * bytes || dst >= src + parts.src * bytes
+             ? nullptr
+             : CheckOverlap(*member, op, parts, bytes);
 }
 
 }  // namespace devrt::collectives::nccl

@@ -18,7 +18,11 @@ DataType TypeOf(const Library& library, uint32_t dtype);
 // The bytes of an element.
 inline uint64_t SizeOf(uint32_t dtype) { return (dtype & 0xff) / 8; }
 // The library's number of a reduction; -1 for an unknown one.
-Reduction ReductionOf(uint32_t reduction);
+inline Reduction ReductionOf(uint32_t reduction) {
+  constexpr Reduction kReductions[] = {kSum, kProd, kMin, kMax, kAvg};
+  static_assert(DEVRT_COLLECTIVE_SUM == 0 && DEVRT_COLLECTIVE_AVG == 4);
+  return reduction <= DEVRT_COLLECTIVE_AVG ? kReductions[reduction] : -1;
+}
 // True for ALL_REDUCE, REDUCE and REDUCE_SCATTER.
 inline bool HasReduction(uint32_t op) {
   return op == DEVRT_COLLECTIVE_ALL_REDUCE || op == DEVRT_COLLECTIVE_REDUCE ||
@@ -32,7 +36,7 @@ bool Supports(const Library& library, uint32_t op, uint32_t dtype,
 
 // nullptr if the arguments are right for the member; INVALID_ARGUMENT, or
 // UNIMPLEMENTED, names the argument and its value.
-devrt_status CheckOperation(const Library& library, const Member& member,
+devrt_status CheckOperation(const Library& library, Member* member,
                             const devrt_collective_v0& op);
 
 }  // namespace devrt::collectives::nccl

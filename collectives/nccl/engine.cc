@@ -12,13 +12,11 @@
 #include "collectives/nccl/checks.h"
 #include "collectives/nccl/errors.h"
 #include "devrt/backends/abi/devrt_plugin_util.h"
-#include "devrt/guards/enter.h"
 #include "devrt/runtime/device.h"
 
 namespace devrt::collectives::nccl {
 namespace {
 
-constexpr const char* kScope = "call of a collective";
 constexpr const char* kAbort = "ncclCommAbort";
 
 // The table's function for a member function of Engine.  No exception leaves
@@ -43,23 +41,8 @@ constexpr const char* kBeingMade =
 
 }  // namespace
 
-DeviceScope::~DeviceScope() { Leave(); }
-
-void DeviceScope::Leave() {
-  if (device_ == nullptr) return;
-  devrt::internal::LeaveDevice({device_, saved_}, kScope);
-  device_ = nullptr;
-}
-
-devrt_status DeviceScope::Enter(devrt::internal::DeviceGate* device) {
-  Leave();
-  devrt::internal::SavedContext saved;
-  devrt::internal::GuardError error = nullptr;
-  if (devrt::internal::EnterDevice(device, &saved, &error, kScope)) {
-    device_ = device;
-    saved_ = saved.words;
-    return nullptr;
-  }
+devrt_status DeviceScope::EnterError(devrt::internal::DeviceGate* device,
+                                     devrt::internal::GuardError error) {
   const devrt_status status =
       Refuse(devrt::internal::EnterError(device, error));
   devrt::internal::DropGuardError(error);

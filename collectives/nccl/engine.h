@@ -13,6 +13,7 @@
 #include "collectives/nccl/library.h"
 #include "collectives/nccl/member.h"
 #include "devrt/backends/abi/devrt_collectives.h"
+#include "devrt/guards/enter.h"
 #include "devrt/runtime/backend.h"
 
 namespace devrt::collectives::nccl {
@@ -21,20 +22,39 @@ namespace devrt::collectives::nccl {
 class DeviceScope {
  public:
   DeviceScope() = default;
-  ~DeviceScope();
+  ~DeviceScope() { Leave(); }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
   // Leaves the device of an earlier call, and enters `device`.
-  devrt_status Enter(devrt::internal::DeviceGate* device);
+  devrt_status Enter(devrt::internal::DeviceGate* device) {
+    Leave();
+    devrt::internal::SavedContext saved;
+    devrt::internal::GuardError error = nullptr;
+    if (!devrt::internal::EnterDevice(device, &saved, &error, kCall)) {
+      return EnterError(device, error);
+    }
+    device_ = device;
+    saved_ = saved.words;
+    return nullptr;
+  }
   // As Enter; goes on without the context where the device is lost, for calls
   // that end things.
   void TryEnter(devrt::internal::DeviceGate* device);
 
  private:
-  void Leave();
+  static constexpr char kCall[] = "call of a collective";
+
+  [[gnu::cold]] static devrt_status EnterError(
+      devrt::internal::DeviceGate* device, devrt::internal::GuardError error);
+  void Leave() {
+    if (device_ == nullptr) return;
+    devrt::internal::LeaveDevice({device_, saved_}, kCall);
+    device_ = nullptr;
+  }
+
   devrt::internal::DeviceGate* device_ = nullptr;
-  devrt_context saved_ = {};
+  devrt_context saved_;  // with a device
 };
 
 class Engine {
@@ -73,8 +93,10 @@ class Engine {
   devrt_status buffer_deregister(devrt_comm comm, void* handle);
 
  private:
-  // submit of one operation that is one native call.
+  // submit of one operation that is one native call, and of others.
   devrt_status SubmitOne(const devrt_submission_v0& s);
+  devrt_status SubmitSeveral(const devrt_submission_v0* submissions,
+                             uint32_t count);
   devrt_status Missing(const char* what) const;
   devrt_status CheckShared() const;
   // Makes the child of a split or a shrink: make(place, config) calls the

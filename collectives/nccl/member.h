@@ -85,6 +85,23 @@ class Member {
     Member* member_;
   };
 
+  // What operations of one kind, dtype, reduction and root share, which the
+  // library has and the member may submit.
+  struct Known {
+    uint32_t op = UINT32_MAX, dtype = 0, reduction = 0;
+    int32_t root = 0;
+    DataType type = -1;
+    uint64_t src_parts = 0, dst_parts = 0;  // in units of `count` elements
+    uint64_t bytes_of_all = 0;  // of one element for each rank
+
+    bool IsOf(const devrt_collective_v0& o) const {
+      return op == o.op && dtype == o.dtype && reduction == o.reduction &&
+             root == o.root_or_peer;
+    }
+  };
+  // For the thread that submits: of the newest operation, since most repeat it.
+  Known& known() { return known_; }
+
   // nullptr if operations may be submitted; ABORTED after a failure,
   // FAILED_PRECONDITION while PENDING and after the beginning of the end.
   devrt_status CheckReady() {
@@ -155,6 +172,7 @@ class Member {
 
   const Library& library_;
   devrt::internal::DeviceGate* const device_;
+  Known known_;
   std::atomic<uint32_t> ranks_, rank_;
   const std::string name_;
   Member* parent_;

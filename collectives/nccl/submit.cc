@@ -25,24 +25,28 @@ struct Part {
 };
 using Parts = absl::InlinedVector<Part, 4>;
 
+[[gnu::cold]] devrt_status StructError(const devrt_submission_v0& s) {
+  return Refuse(
+      DEVRT_INVALID_ARGUMENT,
+      absl::StrCat("struct_size of the submission is ", s.struct_size,
+                   " and comm is ", s.comm == nullptr ? "NULL" : "given",
+                   ", expected ", sizeof s, " and a communicator"));
+}
+
 devrt_status CheckStruct(const devrt_submission_v0& s) {
-  if (s.struct_size < sizeof s || s.comm == nullptr) {
-    return Refuse(
-        DEVRT_INVALID_ARGUMENT,
-        absl::StrCat("struct_size of the submission is ", s.struct_size,
-                     " and comm is ", s.comm == nullptr ? "NULL" : "given",
-                     ", expected ", sizeof s, " and a communicator"));
-  }
-  return nullptr;
+  return __builtin_expect(s.struct_size < sizeof s || s.comm == nullptr, 0)
+             ? StructError(s)
+             : nullptr;
+}
+
+[[gnu::cold]] devrt_status AbortError(const Member& member) {
+  return Refuse(DEVRT_ABORTED,
+                absl::StrCat(member.Describe(), " is being aborted"));
 }
 
 devrt_status CheckMember(Member* member, const Member::Use& use) {
   if (devrt_status error = member->CheckReady()) return error;
-  if (!use) {
-    return Refuse(DEVRT_ABORTED,
-                  absl::StrCat(member->Describe(), " is being aborted"));
-  }
-  return nullptr;
+  return __builtin_expect(!use, 0) ? AbortError(*member) : nullptr;
 }
 
 // Adds the submission, if the library has anything to do for it.
@@ -55,7 +59,7 @@ devrt_status Check(const Library& library, const devrt_submission_v0& s,
   const int before = *native_calls;
   for (uint32_t i = 0; i < s.op_count; ++i) {
     const devrt_collective_v0& op = s.ops[i];
-    if (devrt_status error = CheckOperation(library, *member, op)) return error;
+    if (devrt_status error = CheckOperation(library, member, op)) return error;
     if (op.count != 0) *native_calls += IsOneCall(library, op.op) ? 1 : 2;
   }
   if (*native_calls != before) parts->emplace_back(&s, std::move(use));
@@ -93,7 +97,7 @@ devrt_status Engine::SubmitOne(const devrt_submission_v0& s) {
   const Member::Use use(member);
   if (devrt_status error = CheckMember(member, use)) return error;
   const devrt_collective_v0& op = s.ops[0];
-  if (devrt_status error = CheckOperation(library_, *member, op)) return error;
+  if (devrt_status error = CheckOperation(library_, member, op)) return error;
   if (op.count == 0) return nullptr;
   Stream stream = nullptr;
   if (devrt_status error = FindStream(*member, s, &stream)) return error;
@@ -113,6 +117,11 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
       IsOneCall(library_, submissions->ops[0].op)) {
     return SubmitOne(*submissions);
   }
+  return SubmitSeveral(submissions, count);
+}
+
+devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
+                                   uint32_t count) {
   Parts parts;
   int native_calls = 0;
   for (uint32_t i = 0; i < count; ++i) {

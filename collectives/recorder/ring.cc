@@ -155,30 +155,6 @@ Ring::~Ring() {
   if (fd_ >= 0) close(fd_);
 }
 
-uint64_t Ring::Append(const Call& call, uint64_t now_ns) {
-  const uint64_t number = header()->written.load(std::memory_order_relaxed) + 1;
-  CallRecord* const record = At(number);
-  record->number = 0;
-  std::atomic_thread_fence(std::memory_order_release);
-  record->sequence = call.sequence;
-  record->submit_ns = now_ns;
-  record->end_ns = 0;
-  record->count = call.count;
-  record->stream = call.stream;
-  record->dtype = call.dtype;
-  record->root_or_peer = call.root_or_peer;
-  record->line = call.site.line >= 0 && call.site.line < 1 << 22
-                     ? static_cast<uint32_t>(call.site.line)
-                     : 0;
-  record->op = call.op;
-  record->reduction = call.reduction;
-  record->file = NameOf(call.site.file);
-  std::atomic_thread_fence(std::memory_order_release);
-  record->number = number;
-  header()->written.store(number, std::memory_order_release);
-  return number;
-}
-
 void Ring::Withdraw() {
   const uint64_t number = header()->written.load(std::memory_order_relaxed);
   CallRecord* const record = At(number);
@@ -237,7 +213,6 @@ std::string Ring::Image(uint64_t from, uint64_t most, uint64_t newest) const {
 
 uint32_t Ring::NameOf(const char* text) {
   if (text == nullptr) return 0;  // the place of the call is unknown
-  if (text == last_name_.first) return last_name_.second;
   const auto [found, is_new] = names_.try_emplace(text, 0);
   last_name_ = *found;
   if (!is_new) return found->second;

@@ -116,7 +116,32 @@ class Ring {
   Ring& operator=(const Ring&) = delete;
 
   // Returns the number of the call.
-  uint64_t Append(const Call& call, uint64_t now_ns = NowNs());
+  uint64_t Append(const Call& call, uint64_t now_ns = NowNs()) {
+    const uint64_t number =
+        header()->written.load(std::memory_order_relaxed) + 1;
+    CallRecord* const record = At(number);
+    record->number = 0;
+    std::atomic_thread_fence(std::memory_order_release);
+    record->sequence = call.sequence;
+    record->submit_ns = now_ns;
+    record->end_ns = 0;
+    record->count = call.count;
+    record->stream = call.stream;
+    record->dtype = call.dtype;
+    record->root_or_peer = call.root_or_peer;
+    record->line = call.site.line >= 0 && call.site.line < 1 << 22
+                       ? static_cast<uint32_t>(call.site.line)
+                       : 0;
+    record->op = call.op;
+    record->reduction = call.reduction;
+    record->file = call.site.file == last_name_.first
+                       ? last_name_.second
+                       : NameOf(call.site.file);
+    std::atomic_thread_fence(std::memory_order_release);
+    record->number = number;
+    header()->written.store(number, std::memory_order_release);
+    return number;
+  }
   // Takes the newest call back: it was refused, and nothing of it was done.
   void Withdraw();
   // The call is complete.
@@ -158,7 +183,8 @@ class Ring {
   const int fd_;  // -1: in memory
   const std::string path_;
   absl::flat_hash_map<const char*, uint32_t> names_;
-  // The newest of them: most calls have the site of the one before.
+  // The newest of them: most calls have the site of the one before.  Before the
+  // first: the name 0 of an unknown site.
   std::pair<const char*, uint32_t> last_name_{nullptr, 0};
 };
 

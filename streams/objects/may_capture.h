@@ -16,18 +16,22 @@
 
 namespace devrt::internal {
 
-// Returns true if `record` may be part of a graph capture of another library.
-// A stream can be in a capture only if others have its native handle or it has
-// waited for captured work.  A default stream: only if others have its handle.
-inline bool MayBeCaptured(const StreamRecord& record,
-                          const Timeline& timeline) {
-  if (ABSL_PREDICT_TRUE(DeviceStreams::Of(record.device)->capture.table ==
-                        nullptr)) {
-    return false;
-  }
+// Returns true if others can put the stream into a capture, where the backend
+// has captures: others have its native handle, or it has waited for captured
+// work.  A default stream: others have its handle.
+inline bool IsOpenToCaptures(const StreamRecord& record,
+                             const Timeline& timeline) {
   return record.kind == StreamKind::kDefault
              ? record.exposed.load(std::memory_order_relaxed)
              : timeline.native().MayCapture();
+}
+
+// Returns true if `record` may be part of a graph capture of another library.
+inline bool MayBeCaptured(const StreamRecord& record,
+                          const Timeline& timeline) {
+  return ABSL_PREDICT_FALSE(DeviceStreams::Of(record.device)->capture.table !=
+                            nullptr) &&
+         IsOpenToCaptures(record, timeline);
 }
 inline bool MayBeCaptured(StreamRef stream) {
   const StreamRecord& record = *stream.record();

@@ -13,6 +13,7 @@
 #include "streams/common/capture_extension.h"
 #include "streams/common/relaxed_captures.h"
 #include "streams/objects/device_streams.h"
+#include "streams/objects/event_record.h"
 #include "streams/objects/may_capture.h"
 #include "streams/objects/stream_target.h"
 
@@ -99,6 +100,53 @@ absl::StatusOr<bool> OrderAfter(const StreamTarget& t, const OrderPoint& point,
       t.device, t.ops().stream_wait_event(t.self(), t.handle, check->event),
       "stream wait"));
   t.MarkDirty();
+  t.timeline()->Join(covered);
+  return true;
+}
+
+// Takes an event that is new, and that nobody else has: what the event comes
+// after need not be noted in it.
+absl::Status WaitByEvent(const StreamTarget& t, devrt_stream after,
+                         Timeline* timeline, OrderedPoint* covered) {
+  DeviceRecord* const device = timeline->device();
+  EventPool& events = DeviceStreams::Of(device)->events;
+  EventRecord* const event = events.Acquire(0).record();
+  const absl::Cleanup release = [&events, event] { events.Release(event); };
+  if (event->handle.load(std::memory_order_acquire) == nullptr) {
+    DEVRT_RETURN_IF_ERROR(events.EnsureHandle(event));
+  }
+  const devrt_event handle = event->handle.load(std::memory_order_acquire);
+  timeline->BeginOrderedLook(covered);
+  absl::Status status =
+      FromPlugin(device, device->ops->event_record(device->self, handle, after),
+                 "event record");
+  if (!status.ok()) return status;
+  status = FromPlugin(t.device,
+                      t.ops().stream_wait_event(t.self(), t.handle, handle),
+                      "stream wait");
+  t.MarkDirty();
+  return status;
+}
+
+absl::StatusOr<bool> OrderAfterOnce(const StreamTarget& t,
+                                    const OrderPoint& point) {
+  Timeline* const other = point.timeline;
+  NativeHandle& native = other->native();
+  // A detector is told of the event of a checkpoint, and only such an event
+  // serves a stream that may be captured, or is out of reach.
+  if (other->device()->backend != t.device->backend ||
+      !IsOpen(other->device()) || t.timeline()->native().MayCapture() ||
+      native.MayCapture() || !native.IsValidOnThisThread() ||
+      native.MayBeDestroyed() ||
+      DeviceStreams::Of(other->device())->race.table != nullptr) {
+    return OrderAfter(t, point, /*capturing=*/false);
+  }
+  const devrt_stream after = native.Borrow();
+  if (after == nullptr) return OrderAfter(t, point, /*capturing=*/false);
+  OrderedPoint covered;
+  absl::Status status = WaitByEvent(t, after, other, &covered);
+  native.Return();
+  if (!status.ok()) return status;
   t.timeline()->Join(covered);
   return true;
 }

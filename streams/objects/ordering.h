@@ -69,6 +69,14 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
 // stream is not known to come after.
 absl::StatusOr<bool> OrderAfter(const StreamTarget& stream,
                                 const OrderPoint& point, bool capturing);
+// OrderAfter for a stream that is not captured, and a point that no other
+// stream waits for: keeps no checkpoint where there is none.
+absl::StatusOr<bool> OrderAfterOnce(const StreamTarget& stream,
+                                    const OrderPoint& point);
+// Makes later work of `stream` wait for all work of `after`, whose timeline is
+// given.  Neither may be captured.  `covered` receives what the wait covers.
+absl::Status WaitByEvent(const StreamTarget& stream, devrt_stream after,
+                         Timeline* timeline, OrderedPoint* covered);
 // Makes later work of `stream` wait for all work of `after`, where both are
 // captured: an edge of the graph.
 absl::Status OrderInCapture(const StreamTarget& stream,

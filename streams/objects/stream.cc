@@ -123,31 +123,6 @@ bool IsPlainWait(const StreamTarget& t, const StreamTarget& other) {
          other.timeline()->native().IsValidOnThisThread();
 }
 
-// Orders the streams by `event`, which is new and which nobody else has: what
-// it comes after need not be noted in it.
-absl::Status WaitPlainly(const StreamTarget& t, const StreamTarget& other,
-                         EventRecord* event) {
-  if (event->handle.load(std::memory_order_acquire) == nullptr) {
-    DEVRT_RETURN_IF_ERROR(
-        DeviceStreams::Of(other.device)->events.EnsureHandle(event));
-  }
-  const devrt_event handle = event->handle.load(std::memory_order_acquire);
-  OrderedPoint point;
-  other.timeline()->BeginOrderedLook(&point);
-  absl::Status status =
-      FromPlugin(other.device,
-                 other.ops().event_record(other.self(), handle, other.handle),
-                 "event record");
-  other.MarkDirty();
-  if (!status.ok()) return status;
-  status = FromPlugin(t.device,
-                      t.ops().stream_wait_event(t.self(), t.handle, handle),
-                      "stream wait");
-  t.MarkDirty();
-  if (status.ok() && AreUsesTracked()) t.timeline()->Join(point);
-  return status;
-}
-
 }  // namespace
 }  // namespace internal
 
@@ -161,10 +136,13 @@ absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
   DEVRT_RETURN_IF_ERROR(
       internal::ResolveStreamForWork(other, "Wait", site, &o));
   if (ABSL_PREDICT_TRUE(internal::IsPlainWait(t, o))) {
-    internal::EventPool& events = DeviceStreams::Of(o.device)->events;
-    internal::EventRecord* const event = events.Acquire(0).record();
-    absl::Status status = internal::WaitPlainly(t, o, event);
-    events.Release(event);
+    internal::OrderedPoint covered;
+    absl::Status status =
+        internal::WaitByEvent(t, o.handle, o.timeline(), &covered);
+    o.MarkDirty();
+    if (status.ok() && internal::AreUsesTracked()) {
+      t.timeline()->Join(covered);
+    }
     return status;
   }
   DEVRT_ASSIGN_OR_RETURN(Event event,

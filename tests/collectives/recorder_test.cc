@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/core/comm.h"
 #include "collectives/recorder/report.h"
 #include "collectives/recorder/ring.h"
 #include "tests/collectives/collectives_fixture.h"
@@ -31,6 +32,7 @@ using collectives::RecordedCall;
 using collectives::Report;
 using collectives::internal::Call;
 using collectives::internal::kRecords;
+using collectives::internal::OpenCalls;
 using collectives::internal::Ring;
 namespace ops = collectives;
 
@@ -113,6 +115,29 @@ TEST_F(Records, KeepTheNewest) {
   EXPECT_EQ(ring->Find(kRecords + 11), nullptr);
   ring->End(5);  // whose place another call has
   EXPECT_EQ(ring->Find(5 + kRecords)->end_ns, 0u);
+}
+
+// Of its calls only the newest have records, and no older call is open.
+TEST_F(Records, OfAGroupThatIsLarger) {
+  std::vector<Communicator> ranks = MakeRanks(1);
+  const Array x = Filled(0, 4, 1);
+  ASSERT_OK(ranks[0].AllReduce(x, x));
+  Group group;
+  for (uint64_t i = 0; i < kRecords + 9; ++i) {
+    group.Add(ranks[0], ops::AllReduce(x, x));
+  }
+  ASSERT_OK(group.Submit());
+  const auto open = [&ranks] {
+    return OpenCalls(*ranks[0].comm(), /*asks=*/false).size();
+  };
+  EXPECT_EQ(open(), kRecords);
+  ASSERT_OK(ranks[0].Wait());
+  const std::vector<RecordedCall> calls = ranks[0].Records();
+  ASSERT_EQ(calls.size(), kRecords);
+  EXPECT_EQ(calls[0].number, 11u);
+  EXPECT_NE(calls[0].end_ns, 0u);
+  EXPECT_NE(calls.back().end_ns, 0u);
+  EXPECT_EQ(open(), 0u);
 }
 
 // A call from Python may have no line.

@@ -54,6 +54,9 @@ void fake_nccl_let_go(void);
 unsigned long fake_nccl_calls(void);
 /* The name of the last of them. */
 const char* fake_nccl_last_call(void);
+/* Groups with operations, and operations outside of one, that were submitted
+   since fake_nccl_set; they may be waiting. */
+unsigned long fake_nccl_groups(void);
 /* Communicators that are not freed; groups that are open on this thread. */
 int fake_nccl_live(void);
 int fake_nccl_open_groups(void);

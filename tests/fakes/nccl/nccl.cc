@@ -309,6 +309,11 @@ const char* fake_nccl_last_call(void) {
   return TheWorld().last_call;
 }
 
+unsigned long fake_nccl_groups(void) {
+  const Lock lock(TheWorld().mutex);
+  return TheWorld().groups;
+}
+
 int fake_nccl_live(void) {
   const Lock lock(TheWorld().mutex);
   return static_cast<int>(TheWorld().live.size());
