@@ -370,7 +370,7 @@ absl::StatusOr<Registration> Communicator::Register(const Array& array) {
 std::vector<RecordedCall> Communicator::Records() const {
   std::vector<RecordedCall> calls;
   if (comm_ == nullptr) return calls;
-  internal::NoteEnds(comm_.get());
+  internal::PollForFailure(comm_.get()).IgnoreError();  // marks ends
   // A thread may submit, and the watch may mark ends.
   const MutexLock lock(&comm_->mutex);
   const internal::Ring& ring = *comm_->ring;

@@ -185,7 +185,7 @@ struct RecordedCall {
   std::string text;        // "all_reduce(float32 x 4096, sum)"
   uint64_t stream = 0;     // StreamRef::id()
   uint64_t submit_ns = 0;  // of CLOCK_MONOTONIC, as the next one
-  uint64_t end_ns = 0;     // when devrt saw that it was complete; 0: not yet
+  uint64_t end_ns = 0;     // when devrt saw that it was complete; 0: it has not
   std::string file;        // of the call; may be empty
   int line = 0;
 };
@@ -369,7 +369,8 @@ class DEVRT_EXPORT Communicator {
   // engine without registration does nothing.
   absl::StatusOr<Registration> Register(const Array& array);
 
-  // The newest calls, at most 4,096, oldest first (recorder.h).
+  // The newest calls, at most 4,096, oldest first (recorder.h).  Asks the engine,
+  // as state() does; after a failure or an abort no call becomes complete.
   std::vector<RecordedCall> Records() const;
 
   // For devrt's own code:

@@ -202,9 +202,7 @@ absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
       if (comm->state.load() != State::kFinished) {
         DEVRT_RETURN_IF_ERROR(PollForFailure(comm));
       }
-      DEVRT_RETURN_IF_ERROR(status);
-      NoteEnds(comm);
-      return absl::OkStatus();
+      return status;
     }
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(

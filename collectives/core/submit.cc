@@ -302,8 +302,12 @@ void Submission::Note(absl::Span<DeviceOrder* const> orders,
     Comm* const comm = part.comm;
     const OrderPoint end = joint[i].end;
     comm->last.push_back(end);
-    if (comm->takes_part) comm->order->Add(*comm, end);
-    NoteEnd(part.recorded, end);
+    if (comm->takes_part) {
+      comm->order->Add(*comm, end);
+      NoteEnd(part.recorded, end);
+    } else {
+      NoteEndOrReturn(comm, part.recorded, end);
+    }
   }
 }
 

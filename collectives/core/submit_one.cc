@@ -81,10 +81,12 @@ absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site) {
     return status;
   }
   NoteLast(comm, part.end);
-  NoteEnd(recorded, part.end);
   if (order != nullptr) {
+    NoteEnd(recorded, part.end);
     order->NoteOne(comm, part.end);
     order->Unlock();
+  } else {
+    NoteEndOrReturn(comm, recorded, part.end);
   }
   return enqueued.ok() ? enqueued : Explain(comms, enqueued);
 }

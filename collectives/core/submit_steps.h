@@ -138,6 +138,10 @@ inline void NoteEnd(Comm::Pending* calls, OrderPoint end) {
   calls->is_submitted.store(true, std::memory_order_release);
 }
 
+// NoteEnd for an engine that may be one whose submit returns when the calls are
+// complete: then they are marked so.
+void NoteEndOrReturn(Comm* comm, Comm::Pending* calls, OrderPoint end);
+
 // Waits for an engine that enqueues after submit has returned: until then the
 // streams must get no other work.
 absl::Status AwaitEnqueued(absl::Span<Comm* const> comms);

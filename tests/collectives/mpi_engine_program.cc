@@ -180,14 +180,19 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
   Options options = MpiOptions();
   options.timeout = absl::Milliseconds(200);
   Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  const Array x = Of(device, 4, 1);
+  ExpectOk(comm.Broadcast(x, 0), "broadcast");
   if (comm.rank() + 1 == comm.size()) {
     ExpectOk(comm.Abort("it does not come"), "Abort");
     return;
   }
-  const Array x = Of(device, 4, 1);
   const absl::Status late = comm.AllReduce(x, x);
-  Expect(!late.ok() && absl::StrContains(late.message(), "did not come"),
+  Expect(!late.ok() && absl::StrContains(late.message(), "did not come") &&
+             absl::StrContains(late.message(), "failed at 2 all_reduce("),
          "the time of the operation ends", late.ToString());
+  const auto calls = comm.Records();
+  Expect(calls.size() == 2 && calls[0].end_ns != 0 && calls[1].end_ns == 0,
+         "the broadcast alone is complete", absl::StrCat(calls.size()));
   Expect(comm.state() != devrt::collectives::State::kReady,
          "the communicator has failed", ToString(comm.state()));
   Expect(absl::IsAborted(comm.AllReduce(x, x)), "ABORTED afterwards",
