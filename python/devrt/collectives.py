@@ -300,7 +300,8 @@ class Communicator:
         """Returns the newest calls, at most 4,096, oldest first.
 
         Keys: number, sequence (0 for send and recv), text, stream, submit_ns, end_ns
-        (of CLOCK_MONOTONIC; 0 while it is not complete), file and line.
+        (of CLOCK_MONOTONIC; 0: not known to be complete), file and line.  Asks the
+        engine, as `state` does; after a failure or an abort no call becomes complete.
         """
         records: List[Dict[str, Any]] = self._core.records()
         return records

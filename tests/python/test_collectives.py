@@ -256,6 +256,35 @@ def test_operations_that_differ_fail_both_ranks(ranks):
         ranks[1].all_reduce(values[1])
 
 
+def test_the_report_says_what_is_complete(ranks):
+    values = [full(rank, 1) for rank in ranks]
+    with collectives.group():
+        ranks[0].send(values[0], 1)
+        ranks[1].recv(values[1], 0)
+    with collectives.group():
+        for rank, x in zip(ranks, values):
+            rank.all_reduce(x)
+    assert values[0].tolist() == [2] * 4
+    with pytest.raises(collectives.CollectiveError) as raised:
+        with collectives.group():
+            ranks[0].all_reduce(values[0])
+            ranks[1].broadcast(values[1], 0)
+        ranks[0].wait()
+    assert raised.value.sequence == 2
+    ends = [line.rpartition(" (")[2] for line in raised.value.report.splitlines()]
+    assert ends == ["complete)", "complete)", "not known to be complete)"]
+
+
+def test_the_first_call_that_may_have_failed(ranks):
+    x = full(ranks[0], 1)
+    for _ in range(2):
+        ranks[0].all_reduce(x)
+    ranks[0].abort("over")
+    with pytest.raises(collectives.CollectiveError, match="between 1 all_red") as raised:
+        ranks[0].wait()
+    assert raised.value.sequence == 1
+
+
 def test_an_error_keeps_no_communicator(two):
     ranks = collectives.init_all(two)
     ranks[0].abort("over")
