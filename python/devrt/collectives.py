@@ -21,7 +21,9 @@ for in the process, in DEVRT_NCCL_LIBRARY, in the package nvidia-nccl and where 
 loader finds it.
 
 When a rank dies, or the ranks' operations differ, the communicator fails on every rank:
-CollectiveError, with the report of what each call was.
+CollectiveError, with the report of what each call was.  The outputs of operations that
+were not complete are undefined then, and reads of arrays do not tell that: x.tolist() and
+x.item() return such values without an error.  Call comm.wait() first, which raises it.
 """
 
 from __future__ import annotations
@@ -258,6 +260,7 @@ class Communicator:
     ) -> None:
         """Waits for the stream's work, or for the failure of the communicator.
 
+        Call it before a read of results: reads of arrays do not tell a failure.
         timeout: in seconds; None: no limit.
         """
         self._call(self._core.wait, stream, timeout)

@@ -224,6 +224,17 @@ TEST_F(Abort, OfFourCommunicatorsOfADevice) {
   EXPECT_OK(dev().Synchronize());
 }
 
+// Decision 46: a read does not tell it.
+TEST_F(Failure, IsToldByWaitAndNotByARead) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 5, 1)};
+  for (int i = 0; i < 2; ++i) ASSERT_OK(ranks[i].AllReduce(x[i], x[i]));
+  EXPECT_OK(x[0].Ready());
+  EXPECT_THAT(Ints(x[0]), Each(-1));  // 0xFF, the bytes of no rank
+  EXPECT_THAT(ranks[0].Wait(),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::_));
+}
+
 TEST_F(Failure, EndsTheOthersOfTheDevice) {
   std::vector<Communicator> ranks = MakeRanks(2, After(absl::Milliseconds(2)));
   std::vector<Communicator> others = MakeRanks(2);
