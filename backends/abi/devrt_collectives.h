@@ -120,6 +120,9 @@ typedef struct devrt_submission_v0 {
   devrt_comm comm;
   devrt_stream stream;
   const devrt_collective_v0* ops;
+  /* Where the program made each operation, for reports, which tell all ranks'
+   * lines; NULL: each has the place of the call of submit. */
+  const devrt_call_site_v0* sites;
 } devrt_submission_v0;
 
 /* How a communicator is made. */

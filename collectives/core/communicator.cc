@@ -178,7 +178,7 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
   if (operations.size() == 1) {
     internal::SubmittedOperation one = {comm_.get(), &operations[0], stream};
     return internal::MaySubmitOne(*comm_)
-               ? internal::SubmitOne(one, site)
+               ? internal::SubmitOne(one)
                : internal::SubmitTogether(absl::MakeSpan(&one, 1), site);
   }
   std::vector<internal::SubmittedOperation> submitted;

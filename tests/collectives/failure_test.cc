@@ -89,6 +89,25 @@ TEST_F(Mismatch, BehindCallsThatAreComplete) {
   }
 }
 
+// Each rank's call has its own line, not that of Submit.
+TEST_F(Mismatch, OfAGroupTellsTheLineOfEachCall) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 5, 1)};
+  Group group;
+  const int line = __LINE__ + 1;
+  group.Add(ranks[0], ops::AllReduce(x[0], x[0]));
+  group.Add(ranks[1], ops::AllReduce(x[1], x[1]));
+  ASSERT_OK(group.Submit());
+  const auto call = [line](int rank, int count) {
+    return "rank " + std::to_string(rank) + ": all_reduce #1 (int32 x " +
+           std::to_string(count) + ", sum) at ../tests/collectives/" +
+           "failure_test.cc:" + std::to_string(line + rank);
+  };
+  EXPECT_THAT(ranks[0].Wait(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(call(0, 4) + "; " + call(1, 5))));
+}
+
 // Where one point in time cannot be told, the range is.
 TEST_F(Abort, TellsTheRangeOfOpenCalls) {
   std::vector<Communicator> ranks = MakeRanks(2);

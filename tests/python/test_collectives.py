@@ -2,9 +2,7 @@
 """devrt.collectives, on the two devices of mtia."""
 
 import gc
-import os
 import queue
-import subprocess
 import threading
 import weakref
 
@@ -256,35 +254,6 @@ def test_operations_that_differ_fail_both_ranks(ranks):
         ranks[1].all_reduce(values[1])
 
 
-def test_the_report_says_what_is_complete(ranks):
-    values = [full(rank, 1) for rank in ranks]
-    with collectives.group():
-        ranks[0].send(values[0], 1)
-        ranks[1].recv(values[1], 0)
-    with collectives.group():
-        for rank, x in zip(ranks, values):
-            rank.all_reduce(x)
-    assert values[0].tolist() == [2] * 4
-    with pytest.raises(collectives.CollectiveError) as raised:
-        with collectives.group():
-            ranks[0].all_reduce(values[0])
-            ranks[1].broadcast(values[1], 0)
-        ranks[0].wait()
-    assert raised.value.sequence == 2
-    ends = [line.rpartition(" (")[2] for line in raised.value.report.splitlines()]
-    assert ends == ["complete)", "complete)", "not known to be complete)"]
-
-
-def test_the_first_call_that_may_have_failed(ranks):
-    x = full(ranks[0], 1)
-    for _ in range(2):
-        ranks[0].all_reduce(x)
-    ranks[0].abort("over")
-    with pytest.raises(collectives.CollectiveError, match="between 1 all_red") as raised:
-        ranks[0].wait()
-    assert raised.value.sequence == 1
-
-
 def test_an_error_keeps_no_communicator(two):
     ranks = collectives.init_all(two)
     ranks[0].abort("over")
@@ -301,41 +270,6 @@ def test_an_error_keeps_no_communicator(two):
         assert [rank() for rank in seen] == [None, None]
     finally:
         gc.enable()
-
-
-def test_the_report_finds_the_guilty_line(run_program, tmp_path):
-    tool = os.environ.get("DEVRT_TOOL")
-    if not tool:
-        pytest.skip("the command is not built")
-    done = run_program("""
-        import devrt
-        from devrt import collectives
-        ranks = collectives.init_all(devrt.devices("mtia"), timeout=1.0, name="grads")
-        x = [devrt.ones(8, device=rank.device) for rank in ranks]
-        for step in range(2):
-            with collectives.group():
-                for rank, a in zip(ranks, x):
-                    if step == 1 and rank.rank == 3:
-                        rank.all_gather(a)          # the guilty line
-                    else:
-                        rank.all_reduce(a)
-        try:
-            ranks[0].wait()
-        except collectives.CollectiveError as error:
-            print(error.rank, error.sequence)
-        """, env={"DEVRT_MTIA": "devices=8,collective_mismatch=hang",
-                  "DEVRT_COLLECTIVES_RECORD": str(tmp_path), "DEVRT_LOG": "off"})
-    assert done.stdout.split() == ["0", "2"], done.stderr
-    report = subprocess.run([tool, "collectives", "report", tmp_path],
-                            capture_output=True, text=True, timeout=60)
-    assert report.returncode == 0, report.stderr
-    assert "grads" in report.stdout
-    lines = report.stdout.splitlines()
-    assert lines[0].endswith("they differ at 2")
-    assert lines[1].split() == ["rank", "3", "is", "at", "2", "all_gather(float64",
-                                "x", "8)", "<string>:10"]
-    assert "ranks 0-2, 4-7 are at 2 all_reduce" in lines[2]
-    assert lines[2].endswith("<string>:12")
 
 
 def test_the_library_of_nccls_package_is_named(run_program, tmp_path):

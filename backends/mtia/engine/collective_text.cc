@@ -122,7 +122,7 @@ std::string CallsText(const std::vector<const Member*>& members) {
   std::vector<std::pair<std::string, std::vector<uint32_t>>> groups;
   std::map<std::string, size_t> known;
   for (const Member* const m : members) {
-    const std::string text = CallText(*m) + SiteText(m->part->op->site);
+    const std::string text = CallText(*m) + SiteText(m->site);
     const auto [found, is_new] = known.emplace(text, groups.size());
     if (is_new) groups.push_back({text, {}});
     groups[found->second].second.push_back(m->rank);
@@ -187,8 +187,8 @@ std::string MissingText(const Member& member) {
 
 std::string WaitText(const Member& member) {
   return "rank " + std::to_string(member.rank) + " of " +
-         CommText(*member.comm) + " in " + CallText(member) + ", " +
-         MissingText(member);
+         CommText(*member.comm) + " in " + CallText(member) +
+         SiteText(member.site) + ", " + MissingText(member);
 }
 
 }  // namespace devrt::mtia
