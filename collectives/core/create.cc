@@ -56,7 +56,8 @@ absl::Status CheckOptions(const Options& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Options::init_timeout is ", absl::FormatDuration(options.init_timeout),
         " and timeout ", absl::FormatDuration(options.timeout),
-        ": both must be more than 0; absl::InfiniteDuration() is allowed"));
+        ": both must be more than 0; no limit is absl::InfiniteDuration(), in "
+        "Python None"));
   }
   return absl::OkStatus();
 }
