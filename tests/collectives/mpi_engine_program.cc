@@ -175,6 +175,30 @@ void CallsThatDiffer(Device device, Bootstrap* bootstrap) {
   ExpectOk(comm.Finish(), "Finish");
 }
 
+// The last rank has fewer elements, and nothing compares the calls.  The rank
+// has an error where the program wants to be told of MPI's.
+void CountsThatDiffer(Device device, Bootstrap* bootstrap) {
+  MPI_Errhandler before;
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Options options = MpiOptions();
+  options.timeout = absl::Seconds(2);  // of ranks that wait for the last one
+  Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  const bool is_last = comm.rank() + 1 == comm.size();
+  const Array x = Of(device, is_last ? 8 : 16, 1);
+  const absl::Status status = comm.AllReduce(x, x);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
+  MPI_Errhandler_free(&before);
+  if (!is_last) {
+    comm.Abort("the last rank has failed").IgnoreError();
+    return;
+  }
+  Expect(absl::StrContains(status.message(), "truncated: if the operations of"),
+         "MPI's error, and how to find the mismatch", status.ToString());
+  Expect(comm.state() == devrt::collectives::State::kFailed,
+         "the communicator has failed", ToString(comm.state()));
+}
+
 // The last rank does not come: the others' time ends, and the communicator.
 void OneIsMissing(Device device, Bootstrap* bootstrap) {
   Options options = MpiOptions();
@@ -242,6 +266,7 @@ Communicator Run(const char* backend) {
   }
   CallsThatDiffer(device, bootstrap.get());
   FinishesTogether(device, bootstrap.get());
+  CountsThatDiffer(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
   return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }
