@@ -49,6 +49,9 @@ Comm::Comm(Device of, Provider by)
     : device(of), provider(by), order(DeviceOrder::Of(of)) {}
 
 Comm::~Comm() {
+  // Nobody has had the communicator, and so nobody reads its records.
+  const bool was_made = life.has_value() || abandoned.load();
+  if (ring != nullptr && !was_made) ring->Discard();
   // A device in quarantine and a forked child take nothing back.
   if (handle == nullptr || abandoned.load() || !TakesHandlesBack(device)) {
     return;

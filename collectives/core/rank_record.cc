@@ -16,8 +16,8 @@ namespace devrt::collectives::internal {
 namespace {
 
 constexpr uint64_t kMagic = 0x4c4f4354525645;  // "EVRTCOL"
-// Raised when a record changes.
-constexpr uint64_t kProtocol = 3;
+// Raised when a record changes, or what follows on it.
+constexpr uint64_t kProtocol = 4;
 
 // Calls f for each field, in the order of the bytes.
 template <typename Record, typename F>
@@ -183,12 +183,17 @@ uint32_t MissingFlags(const std::vector<RankRecord>& records) {
   return static_cast<uint32_t>(any & ~all & ~kOwn);
 }
 
-absl::Status CheckRecords(const std::vector<RankRecord>& records) {
+absl::Status CheckErrors(const std::vector<RankRecord>& records) {
   for (size_t i = 0; i < records.size(); ++i) {
     if (records[i].error.empty()) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", i, " cannot take part: ", records[i].error));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRecords(const std::vector<RankRecord>& records) {
+  DEVRT_RETURN_IF_ERROR(CheckErrors(records));
   const bool mixed = records[0].allow_mixed_versions != 0;
   const std::string engines =
       Differences(records, [mixed](const RankRecord& record) {

@@ -155,6 +155,11 @@ Ring::~Ring() {
   if (fd_ >= 0) close(fd_);
 }
 
+void Ring::Discard() {
+  if (fd_ < 0 || header()->pid != static_cast<uint32_t>(getpid())) return;
+  unlink(path_.c_str());
+}
+
 void Ring::Withdraw() {
   const uint64_t number = header()->written.load(std::memory_order_relaxed);
   CallRecord* const record = At(number);

@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<std::string>> Exchange::AllGather(
     }
     return all;
   } catch (const std::exception&) {
-    raised_ = std::current_exception();
+    if (raised_ == nullptr) raised_ = std::current_exception();
     return absl::CancelledError("the bootstrap raised an exception");
   }
 }

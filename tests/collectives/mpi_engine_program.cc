@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -223,6 +224,34 @@ void OneIsMissing(Device device, Bootstrap* bootstrap) {
          "another answer");
 }
 
+// The last rank cannot make its recorder's file, as on a full disk.  Every rank
+// has an error, and none waits for it in MPI.
+void NoRecorder(Device device, Bootstrap* bootstrap) {
+  const char* const variable = "DEVRT_COLLECTIVES_RECORD";
+  const bool is_last = bootstrap->rank() + 1 == bootstrap->size();
+  if (is_last) setenv(variable, "/no/such/folder", 1);
+  const absl::Status refused =
+      Communicator::Create(device, *bootstrap, MpiOptions()).status();
+  unsetenv(variable);
+  Expect(
+      is_last ? absl::IsNotFound(refused) : absl::IsFailedPrecondition(refused),
+      "a communicator without the last rank's recorder", refused.ToString());
+  Expect(absl::StrContains(refused.message(), "/no/such/folder"),
+         "every rank names the file", refused.ToString());
+
+  Options options = MpiOptions();
+  options.init_timeout = absl::Seconds(1);
+  Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  if (is_last) setenv(variable, "/no/such/folder", 1);
+  const absl::Status no_child = comm.Split(0, 0).status();
+  unsetenv(variable);
+  Expect(
+      is_last ? absl::IsNotFound(no_child) : absl::IsDeadlineExceeded(no_child),
+      "no child without the last rank's recorder", no_child.ToString());
+  Expect(comm.state() == devrt::collectives::State::kFailed,
+         "the parent has failed", ToString(comm.state()));
+}
+
 // Rank 0 cannot finish before the others do (K-C16).
 void FinishesTogether(Device device, Bootstrap* bootstrap) {
   Communicator comm =
@@ -267,6 +296,7 @@ Communicator Run(const char* backend) {
   CallsThatDiffer(device, bootstrap.get());
   FinishesTogether(device, bootstrap.get());
   CountsThatDiffer(device, bootstrap.get());
+  NoRecorder(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
   return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }

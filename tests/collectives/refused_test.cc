@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // K-C6: what is refused enqueues nothing, and leaves communicators as they are.
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +125,54 @@ TEST_F(Refused, OptionsOfOneRank) {
                                HasSubstr("rank 1 cannot take part")));
   EXPECT_THAT(got[1], StatusIs(absl::StatusCode::kInvalidArgument,
                                HasSubstr("Options::init_timeout is")));
+}
+
+// Spoils what the first exchange returns, for the rank of this object alone.
+class Spoiled final : public collectives::Bootstrap {
+ public:
+  using Parts = absl::StatusOr<std::vector<std::string>>;
+  Spoiled(collectives::Bootstrap* of, std::function<void(Parts*)> spoil)
+      : of_(of), spoil_(std::move(spoil)) {}
+  int rank() const override { return of_->rank(); }
+  int size() const override { return of_->size(); }
+  Parts AllGather(std::string mine, absl::Time deadline) override {
+    Parts parts = of_->AllGather(std::move(mine), deadline);
+    if (spoil_ != nullptr) std::exchange(spoil_, nullptr)(&parts);
+    return parts;
+  }
+
+ private:
+  collectives::Bootstrap* const of_;
+  std::function<void(Parts*)> spoil_;
+};
+
+// A rank that fails when the others have its record tells them, too.
+TEST_F(Refused, BytesForOneRank) {
+  const struct {
+    std::function<void(Spoiled::Parts*)> spoil;
+    absl::StatusCode code;
+    const char* text;
+  } kCases[] = {
+      {[](Spoiled::Parts* parts) { (**parts)[0][40] ^= 1; },
+       absl::StatusCode::kDataLoss, "bytes for rank 0 that this version"},
+      {[](Spoiled::Parts* parts) {
+         *parts = absl::PermissionDeniedError("a link");
+       },
+       absl::StatusCode::kPermissionDenied, "a link"},
+  };
+  for (const auto& c : kCases) {
+    std::vector<absl::Status> got(3);
+    InThreads(3, [&](int i, collectives::Bootstrap& bootstrap) {
+      Spoiled spoiled(&bootstrap, i == 1 ? c.spoil : nullptr);
+      got[i] = Communicator::Create(dev(i), spoiled).status();
+    });
+    EXPECT_THAT(got[1], StatusIs(c.code, HasSubstr(c.text)));
+    for (const int i : {0, 2}) {
+      EXPECT_THAT(got[i], StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   AllOf(HasSubstr("rank 1 cannot take part: "),
+                                         HasSubstr(c.text))));
+    }
+  }
 }
 
 // One rank that cannot end keeps the others as they are.
