@@ -63,6 +63,8 @@ TEST_F(Refused, ArgumentsOfOperations) {
       {ops::Broadcast(x, 2), "root 2 is no rank: there are 2"},
       {ops::Broadcast(x, -1), "root -1 is no rank"},
       {ops::Send(x, 5), "peer 5 is no rank"},
+      {ops::Send(x, 0), "peer 0 is this rank itself"},
+      {ops::Recv(x, 0), "peer 0 is this rank itself"},
       {null_src, "src is null"},
       {huge, "fit into an address space"},
   };
