@@ -128,8 +128,7 @@ std::string ToBytes(const RankRecord& record) {
       out.Number(field);
     }
   });
-  out.Number(Checksum(out.bytes()));
-  return out.bytes();
+  return Seal(out.bytes());
 }
 
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
@@ -154,9 +153,8 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
         field = in.Number();
       }
     });
-    const uint64_t sum = in.Number();
-    if (!in.AtEnd() || magic != kMagic ||
-        sum != Checksum(bytes.substr(0, bytes.size() - 8))) {
+    in.Number();  // the checksum
+    if (!in.AtEnd() || magic != kMagic || !Unseal(bytes).has_value()) {
       return absl::DataLossError(absl::StrCat(
           "the bootstrap returned ", bytes.size(), " bytes for rank ", i,
           " that this version of devrt has not written there"));

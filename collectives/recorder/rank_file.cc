@@ -115,7 +115,11 @@ std::string Printable(std::string_view text) {
 
 absl::StatusOr<std::unique_ptr<RankFile>> RankFile::FromImage(
     std::string_view image, int rank, std::vector<char>* buffer) {
-  BytesReader in(image);
+  const std::optional<std::string_view> bytes = Unseal(image);
+  if (!bytes.has_value()) {
+    return absl::DataLossError("is damaged, or no image of a recorder");
+  }
+  BytesReader in(*bytes);
   const std::string header = in.Text();
   const std::string names = in.Text();
   const uint64_t count = in.Number();

@@ -213,7 +213,7 @@ std::string Ring::Image(uint64_t from, uint64_t most, uint64_t newest) const {
   };
   if (has_gap) add(from, from + count - newest);
   add(has_gap ? last + 1 - newest : begin, last + 1);
-  return out.bytes();
+  return Seal(out.bytes());
 }
 
 uint32_t Ring::NameOf(const char* text) {

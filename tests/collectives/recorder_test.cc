@@ -250,12 +250,21 @@ TEST_F(Reports, OfImages) {
       "ranks 2, 3 have left no records; they differ at 118; rank 0 is "
       "at 118 all_reduce(float32 x 4096, sum) train.cc:41; rank 1 is at "
       "117 all_reduce(float32 x 4096, sum) train.cc:41; what rank 3 sent "
-      "is no image of a recorder");
+      "is damaged, or no image of a recorder");
   EXPECT_EQ(CompareImages({std::nullopt, image}),
             "no rank sent its records; what rank 1 sent is of rank 0, not 1");
   EXPECT_EQ(CompareImages({image.substr(0, image.size() - 1)}),
-            "no rank sent its records; what rank 0 sent has a record of "
-            "another size");
+            "no rank sent its records; what rank 0 sent is damaged, or no "
+            "image of a recorder");
+  // In the header, a name, the count of a record, and the checksum.
+  for (const size_t at :
+       {size_t{20}, image.size() / 2, image.size() - 60, image.size() - 1}) {
+    std::string damaged = image;
+    damaged[at] ^= 1;
+    EXPECT_EQ(CompareImages({damaged}),
+              "no rank sent its records; what rank 0 sent is damaged, or no "
+              "image of a recorder");
+  }
 }
 
 // A rank far ahead gives the calls from its oldest open one on.

@@ -129,35 +129,16 @@ TEST_F(Refused, OptionsOfOneRank) {
                                HasSubstr("Options::init_timeout is")));
 }
 
-// Spoils what the first exchange returns, for the rank of this object alone.
-class Spoiled final : public collectives::Bootstrap {
- public:
-  using Parts = absl::StatusOr<std::vector<std::string>>;
-  Spoiled(collectives::Bootstrap* of, std::function<void(Parts*)> spoil)
-      : of_(of), spoil_(std::move(spoil)) {}
-  int rank() const override { return of_->rank(); }
-  int size() const override { return of_->size(); }
-  Parts AllGather(std::string mine, absl::Time deadline) override {
-    Parts parts = of_->AllGather(std::move(mine), deadline);
-    if (spoil_ != nullptr) std::exchange(spoil_, nullptr)(&parts);
-    return parts;
-  }
-
- private:
-  collectives::Bootstrap* const of_;
-  std::function<void(Parts*)> spoil_;
-};
-
 // A rank that fails when the others have its record tells them, too.
 TEST_F(Refused, BytesForOneRank) {
   const struct {
-    std::function<void(Spoiled::Parts*)> spoil;
+    std::function<void(SpoiledBootstrap::Parts*)> spoil;
     absl::StatusCode code;
     const char* text;
   } kCases[] = {
-      {[](Spoiled::Parts* parts) { (**parts)[0][40] ^= 1; },
+      {[](SpoiledBootstrap::Parts* parts) { (**parts)[0][40] ^= 1; },
        absl::StatusCode::kDataLoss, "bytes for rank 0 that this version"},
-      {[](Spoiled::Parts* parts) {
+      {[](SpoiledBootstrap::Parts* parts) {
          *parts = absl::PermissionDeniedError("a link");
        },
        absl::StatusCode::kPermissionDenied, "a link"},
@@ -165,7 +146,7 @@ TEST_F(Refused, BytesForOneRank) {
   for (const auto& c : kCases) {
     std::vector<absl::Status> got(3);
     InThreads(3, [&](int i, collectives::Bootstrap& bootstrap) {
-      Spoiled spoiled(&bootstrap, i == 1 ? c.spoil : nullptr);
+      SpoiledBootstrap spoiled(&bootstrap, 1, i == 1 ? c.spoil : nullptr);
       got[i] = Communicator::Create(dev(i), spoiled).status();
     });
     EXPECT_THAT(got[1], StatusIs(c.code, HasSubstr(c.text)));
