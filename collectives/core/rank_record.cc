@@ -91,6 +91,16 @@ absl::Status CheckFlags(const std::vector<RankRecord>& records) {
       "rank has them"));
 }
 
+// Why the ranks of this engine cannot share a device, and which ones can; empty
+// if they can.
+std::string WhyNotShared(const RankRecord& record) {
+  if ((record.flags & DEVRT_COLLECTIVES_SHARED_DEVICE) != 0) return "";
+  return absl::StrCat(
+      record.provider, " ", record.version, " cannot share one: ",
+      record.provider == "nccl" ? "nccl can from 2.30, and " : "",
+      "provider \"mpi\" can");
+}
+
 absl::Status CheckDevices(const std::vector<RankRecord>& records) {
   std::map<std::pair<std::string, std::string>, size_t> owners;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -98,18 +108,18 @@ absl::Status CheckDevices(const std::vector<RankRecord>& records) {
     const auto [owner, is_new] =
         owners.try_emplace({record.host, record.uuid}, i);
     if (is_new) continue;
+    const std::string both = absl::StrCat("ranks ", owner->second, " and ", i,
+                                          " both have ", record.device);
+    const std::string why = WhyNotShared(record);
     if (record.shared_device == 0) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "ranks ", owner->second, " and ", i, " both have ", record.device,
-          " (", record.uuid, "): ", record.provider,
-          " needs a device for each rank; for tests Options::shared_device, "
-          "where the engine has it"));
+          both, " (", record.uuid, "): ", record.provider,
+          " needs a device for each rank; for tests take "
+          "Options::shared_device",
+          why.empty() ? "" : absl::StrCat(", but ", why)));
     }
-    if ((record.flags & DEVRT_COLLECTIVES_SHARED_DEVICE) == 0) {
-      return absl::UnimplementedError(absl::StrCat(
-          "ranks ", owner->second, " and ", i, " both have ", record.device,
-          ", and ", record.provider, " ", record.version,
-          " cannot share one: shared_device has no effect there"));
+    if (!why.empty()) {
+      return absl::UnimplementedError(absl::StrCat(both, ", and ", why));
     }
   }
   return absl::OkStatus();

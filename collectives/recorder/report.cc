@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -296,11 +298,12 @@ absl::StatusOr<std::string> Report(std::string_view folder) {
     communicators[(*file)->communicator()].Add(*std::move(file));
   }
   if (names.empty()) {
+    std::error_code error;  // then the path is empty
     return absl::NotFoundError(
         absl::StrCat(path,
                      " has no file of a recorder: the program must run with "
                      "DEVRT_COLLECTIVES_RECORD=",
-                     path));
+                     std::filesystem::absolute(path, error).string()));
   }
   std::string text;
   for (auto& [id, comparison] : communicators) {

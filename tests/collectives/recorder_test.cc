@@ -161,6 +161,11 @@ TEST_F(Reports, NoDifferenceOfSome) {
 TEST_F(Reports, RefuseWhatIsNone) {
   EXPECT_THAT(Report(folder_), StatusIs(absl::StatusCode::kNotFound,
                                         HasSubstr("DEVRT_COLLECTIVES_RECORD")));
+  // The variable takes an absolute path only.
+  ASSERT_EQ(chdir(folder_.c_str()), 0);
+  EXPECT_THAT(Report("."), StatusIs(absl::StatusCode::kNotFound,
+                                    HasSubstr("DEVRT_COLLECTIVES_RECORD=/")));
+  ASSERT_EQ(chdir("/"), 0);
   EXPECT_THAT(Report(folder_ + "/none"),
               StatusIs(absl::StatusCode::kNotFound, ::testing::_));
   const auto ring = MakeRing(0, 1);

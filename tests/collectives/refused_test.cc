@@ -243,6 +243,25 @@ TEST(RanksThatDiffer, NameTheFeaturesThatSomeLack) {
             uint32_t{DEVRT_COLLECTIVES_SHRINK | DEVRT_COLLECTIVES_SPLIT});
 }
 
+// What a user can do who has one GPU.
+TEST(RanksThatDiffer, SayWhichEnginesShareADevice) {
+  constexpr char kRemedy[] =
+      "nccl 2.28.9 cannot share one: nccl can from 2.30, and provider \"mpi\" "
+      "can";
+  auto records = RecordsOf(2);
+  for (auto& record : records) record.uuid = "GPU-1";
+  EXPECT_THAT(collectives::internal::CheckRecords(records),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("ranks 0 and 1 both have "),
+                             HasSubstr("take Options::shared_device, but "),
+                             HasSubstr(kRemedy))));
+  for (auto& record : records) record.shared_device = 1;
+  EXPECT_THAT(collectives::internal::CheckRecords(records),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(kRemedy)));
+  for (auto& record : records) record.flags |= DEVRT_COLLECTIVES_SHARED_DEVICE;
+  EXPECT_OK(collectives::internal::CheckRecords(records));
+}
+
 // The engine keeps the order of a device where its user asks for it.
 TEST(RanksThatDiffer, MayDifferInWhoKeepsTheOrder) {
   auto records = RecordsOf(2);
