@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 _Options = Tuple[
-    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool, bool]
+    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool, bool, bool]
 
 # The interpreter ends its threads where they are, and a communicator would wait for them.
 atexit.register(_core._end_exchanges)
@@ -326,12 +326,14 @@ def init(
     allow_mixed_versions: bool = False,
     check_signatures: bool = False,
     exchange_records: bool = False,
+    watch: bool = True,
 ) -> Communicator:
     """Returns this process's place in a communicator.  Every rank calls it.
 
     device: as devrt.device takes it.  None, or the name of a backend: the device with the
         number of this rank on its machine (LOCAL_RANK of torchrun, and those of Open MPI,
-        MPICH and Slurm), or the only device; without a launcher the current one.
+        MPICH and Slurm), or the only device; without a launcher the current one.  With
+        shared_device the numbers begin again behind the last device.
     bootstrap: how the ranks find each other:
         "auto"       what the launcher's variables describe
         "pmix"       the launcher itself: Open MPI's mpiexec, srun --mpi=pmix
@@ -355,12 +357,15 @@ def init(
         put(name: str, mine: bytes) and get(name: str, rank: int, timeout: float), which
         returns None for what is not there.  Both are called on threads of devrt; the end
         of the interpreter gives them half a second, and then stops them.
+    watch: a thread of devrt looks for failures and timeouts, every 100 ms.  Without it
+        wait finds both, and so does a submission that fails; `state` and `failure` find
+        what the engine tells.
     """
     _name_nccl()
-    device = device_here(device)
+    device = device_here(device, shared_device)
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
                order_across_communicators, allow_mixed_versions, check_signatures,
-               exchange_records)
+               exchange_records, watch)
     if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):
         return Communicator(_core._create_rank_over_pmix(device, options))
     if isinstance(bootstrap, (str, os.PathLike)) and os.fspath(bootstrap) != "auto":
@@ -412,6 +417,7 @@ def init_all(
     on_failure: str = "abort",
     shared_device: bool = False,
     order_across_communicators: bool = True,
+    watch: bool = True,
 ) -> List[Communicator]:
     """Returns a communicator for each device, all in this process.
 
@@ -420,7 +426,7 @@ def init_all(
     """
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
-               order_across_communicators, False, False, False)
+               order_across_communicators, False, False, False, watch)
     return [Communicator(core) for core in _core._create_ranks(list(devices), options)]
 
 

@@ -146,6 +146,7 @@ collectives::Options OptionsOf(nb::handle values) {
   options.allow_mixed_versions = BoolOf(values[7], "allow_mixed_versions");
   options.check_signatures = BoolOf(values[8], "check_signatures");
   options.exchange_records = BoolOf(values[9], "exchange_records");
+  options.watch = BoolOf(values[10], "watch");
   return options;
 }
 

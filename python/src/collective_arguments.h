@@ -33,7 +33,7 @@ collectives::Reduction ReductionOf(nb::handle name);
 
 // (name, provider, init_timeout, timeout, on_failure, shared_device,
 // order_across_communicators, allow_mixed_versions, check_signatures,
-// exchange_records)
+// exchange_records, watch)
 collectives::Options OptionsOf(nb::handle values);
 
 // Null for None.

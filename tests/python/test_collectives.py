@@ -124,7 +124,7 @@ def test_one_thread_ends_all_ranks(two):
     (rest,) = collectives.shrink_all(ranks[:1], [1])
     assert rest.size == 1
     rest.finish(timeout=30)
-    ranks = collectives.init_all(two)
+    ranks = collectives.init_all(two, watch=False)
     collectives.finish_all(ranks, timeout=30)
     assert [rank.state for rank in ranks] == ["finished"] * 2
 
@@ -229,6 +229,7 @@ def test_operations_that_differ_fail_both_ranks(ranks):
     assert "all_reduce(float32 x 4" in error.report
     assert "x 8" in str(error)
     assert isinstance(error, devrt.Error)
+    assert devrt.CollectiveError is collectives.CollectiveError
     assert [rank.state for rank in ranks] == ["failed", "failed"]
     assert ranks[1].failure[0] == "INVALID_ARGUMENT"
     with pytest.raises(collectives.CollectiveError):
@@ -343,8 +344,9 @@ def test_the_launcher_chooses_the_device(two, monkeypatch, variable):
     for name in _bootstraps.LOCAL_RANKS:
         monkeypatch.delenv(name, raising=False)
 
-    def device_of(device):
-        comm = collectives.init(device, lambda mine, timeout: [mine], rank=0, size=1)
+    def device_of(device, **options):
+        comm = collectives.init(device, lambda mine, timeout: [mine], rank=0, size=1,
+                                **options)
         comm.finish()
         return comm.device
 
@@ -357,6 +359,7 @@ def test_the_launcher_chooses_the_device(two, monkeypatch, variable):
     monkeypatch.setenv(variable, "2")
     with pytest.raises(devrt.InvalidArgumentError, match=f"{variable} is 2.*2 devices"):
         device_of(None)
+    assert device_of("mtia", shared_device=True) == two[0]
     monkeypatch.setenv(variable, "two")
     with pytest.raises(devrt.InvalidArgumentError, match="expected a number"):
         device_of(None)
@@ -379,7 +382,8 @@ def test_a_folder(two, tmp_path):
 
     def run(rank):
         def body():
-            comm = collectives.init(two[rank], tmp_path / "job", rank=rank, size=2)
+            comm = collectives.init(two[rank], tmp_path / "job", rank=rank, size=2,
+                                    watch=False)
             total = comm.all_reduce(full(comm, rank + 1)).tolist()
             comm.finish(timeout=30)
             return total

@@ -65,6 +65,7 @@ def test_a_bad_argument_is_named_with_its_value(ranks, call, error, text):
     ({"timeout": 0}, ValueError, "absl::InfiniteDuration(), in Python None"),
     ({"name": 3}, TypeError, "name is 3, expected a str"),
     ({"shared_device": 1}, TypeError, "shared_device must be a bool, not int"),
+    ({"watch": None}, TypeError, "watch must be a bool, not NoneType"),
 ])
 def test_a_bad_option_is_named_with_its_value(two, options, error, text):
     with pytest.raises(error) as raised:
