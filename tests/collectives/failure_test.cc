@@ -195,6 +195,13 @@ TEST_F(Timeout, ThenShrink) {
   }
   ASSERT_OK(group.Submit());
   EXPECT_THAT(Ints(x[0]), Each(3));
+  // The engine names the child by the number that this process knows.
+  ASSERT_OK((*small)[0].AllReduce(x[0], x[0]));
+  const std::string number = std::to_string(rest[0].id());
+  EXPECT_THAT((*small)[0].Wait().ToString(),
+              AllOf(HasSubstr("communicator " + number + "/0.shrunk (rank 0"),
+                    HasSubstr("communicator \"" + number +
+                              " without rank 1\": all_reduce #2")));
 }
 
 // K-C11

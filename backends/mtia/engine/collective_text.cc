@@ -54,9 +54,9 @@ std::string StateText(const Member& member, uint32_t rank) {
 const char* CollectiveName(uint32_t op) { return kNames[op]; }
 
 std::string CommText(const Communicator& comm) {
-  std::string text = "communicator " + std::to_string(comm.number);
-  if (!comm.name.empty()) text += " \"" + comm.name + "\"";
-  return text;
+  // A name has the host's number in it, and two numbers would confuse.
+  return "communicator " + (comm.name.empty() ? std::to_string(comm.number)
+                                              : "\"" + comm.name + "\"");
 }
 
 std::string RanksText(const std::vector<uint32_t>& ranks) {
