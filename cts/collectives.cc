@@ -133,8 +133,9 @@ Result Ranks::Submit(size_t rank, const CollectiveOps& ops) const {
 Result Ranks::Submit(size_t rank, const CollectiveOps& ops,
                      const RawStream& stream) const {
   const devrt_submission_v0 submission = {
-      sizeof submission, static_cast<uint32_t>(ops.size()), comms_[rank],
-      stream.handle(), ops.data()};
+      sizeof submission, static_cast<uint32_t>(ops.size()),
+      comms_[rank],      stream.handle(),
+      ops.data(),        nullptr};
   return table_.Call<&Table::submit>(&submission, 1u);
 }
 
@@ -143,7 +144,7 @@ Result Ranks::SubmitAll(const std::vector<CollectiveOps>& ops) const {
   for (size_t r = 0; r < size(); ++r) {
     all.push_back({sizeof(devrt_submission_v0),
                    static_cast<uint32_t>(ops[r].size()), comms_[r],
-                   streams_[r].handle(), ops[r].data()});
+                   streams_[r].handle(), ops[r].data(), nullptr});
   }
   const devrt_submission_v0* const first = all.data();
   return table_.Call<&Table::submit>(first, static_cast<uint32_t>(all.size()));

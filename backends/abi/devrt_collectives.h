@@ -87,8 +87,8 @@ typedef struct devrt_comm_impl* devrt_comm;
 #define DEVRT_COLLECTIVE_ALL_TO_ALL 5u /* one part; src and dst have n parts */
 #define DEVRT_COLLECTIVE_GATHER 6u     /* src; the root's dst has n * count */
 #define DEVRT_COLLECTIVE_SCATTER 7u    /* dst; the root's src has n * count */
-#define DEVRT_COLLECTIVE_SEND 8u       /* src, to the peer */
-#define DEVRT_COLLECTIVE_RECV 9u       /* dst, from the peer */
+#define DEVRT_COLLECTIVE_SEND 8u       /* src, to the peer, another rank */
+#define DEVRT_COLLECTIVE_RECV 9u       /* dst, from the peer, another rank */
 #define DEVRT_COLLECTIVE_COUNT 10u
 
 /* devrt_collective_v0.reduction, of ALL_REDUCE, REDUCE and REDUCE_SCATTER. */
@@ -120,6 +120,9 @@ typedef struct devrt_submission_v0 {
   devrt_comm comm;
   devrt_stream stream;
   const devrt_collective_v0* ops;
+  /* Where the program made each operation, for reports, which tell all ranks'
+   * lines; NULL: each has the place of the call of submit. */
+  const devrt_call_site_v0* sites;
 } devrt_submission_v0;
 
 /* How a communicator is made. */

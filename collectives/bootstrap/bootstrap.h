@@ -12,7 +12,9 @@
 //
 // Communicator::Create exchanges a few hundred bytes over it: versions, devices
 // and the id of the communicator.  Whoever reads the id can join, and devrt
-// does not encrypt it: give ranks a channel that only they read.
+// does not encrypt it: give ranks a channel that only they read.  By a second
+// exchange each rank tells the others that it can go on, or why it cannot: a
+// rank whose first exchange has failed makes it too, and gives it a second.
 //
 // What it is not: a network.  devrt has no server of its own; ranks of several
 // machines need a shared file system, a launcher, or functions of the program.

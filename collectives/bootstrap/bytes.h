@@ -19,6 +19,7 @@
 #define DEVRT_COLLECTIVES_BOOTSTRAP_BYTES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -88,6 +89,22 @@ inline uint64_t Checksum(std::string_view bytes) {
     sum = (sum ^ static_cast<uint8_t>(c)) * 0x100000001b3;
   }
   return sum;
+}
+
+// The bytes with their checksum behind them.
+inline std::string Seal(std::string_view bytes) {
+  BytesWriter sum;
+  sum.Number(Checksum(bytes));
+  return std::string(bytes) + sum.bytes();
+}
+// The bytes before the checksum; nullopt if they are not those of Seal.
+inline std::optional<std::string_view> Unseal(std::string_view sealed) {
+  if (sealed.size() < 8) return std::nullopt;
+  const std::string_view bytes = sealed.substr(0, sealed.size() - 8);
+  if (BytesReader(sealed.substr(bytes.size())).Number() != Checksum(bytes)) {
+    return std::nullopt;
+  }
+  return bytes;
 }
 
 }  // namespace devrt::collectives::internal

@@ -42,13 +42,14 @@ inline std::string ToBytes(const FileRecord& record) {
   out.Number(record.round);
   out.Number(record.claim);
   out.Text(record.payload);
-  out.Number(Checksum(out.bytes()));
-  return out.bytes();
+  return Seal(out.bytes());
 }
 
 // nullopt for bytes that are damaged.
-inline std::optional<FileRecord> FromBytes(std::string_view bytes) {
-  BytesReader in(bytes);
+inline std::optional<FileRecord> FromBytes(std::string_view sealed) {
+  const std::optional<std::string_view> bytes = Unseal(sealed);
+  if (!bytes.has_value()) return std::nullopt;
+  BytesReader in(*bytes);
   FileRecord record;
   const uint64_t magic = in.Number();
   record.job = in.Text();
@@ -57,9 +58,7 @@ inline std::optional<FileRecord> FromBytes(std::string_view bytes) {
   record.round = in.Number();
   record.claim = in.Number();
   record.payload = in.Text();
-  const uint64_t sum = in.Number();
-  if (!in.AtEnd() || magic != kFileMagic ||
-      sum != Checksum(bytes.substr(0, bytes.size() - 8))) {
+  if (!in.AtEnd() || magic != kFileMagic) {
     return std::nullopt;
   }
   return record;

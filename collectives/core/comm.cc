@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "arrays/storage/joint_step.h"
 #include "collectives/core/device_order.h"
@@ -48,6 +49,9 @@ Comm::Comm(Device of, Provider by)
     : device(of), provider(by), order(DeviceOrder::Of(of)) {}
 
 Comm::~Comm() {
+  // Nobody has had the communicator, and so nobody reads its records.
+  const bool was_made = life.has_value() || abandoned.load();
+  if (ring != nullptr && !was_made) ring->Discard();
   // A device in quarantine and a forked child take nothing back.
   if (handle == nullptr || abandoned.load() || !TakesHandlesBack(device)) {
     return;
@@ -102,15 +106,49 @@ absl::Status WhyNotReady(const Comm& comm) {
       comm.Text(), " is being finished: only Finish and Abort may follow"));
 }
 
-void NoteEnds(Comm* comm) {
+uint64_t LastKnownOver(const Comm& comm) {
+  const MutexLock lock(&comm.mutex);
+  uint64_t last = 0;
+  for (const Comm::Pending& calls : comm.pending) {
+    if (!calls.IsKnownOver()) break;
+    last = calls.last;
+  }
+  return last;
+}
+
+void NoteEnds(Comm* comm, uint64_t last) {
   const MutexLock lock(&comm->mutex);
+  if (comm->state.load() != State::kReady || !IsOpen(comm->device)) return;
   auto& pending = comm->pending;
-  while (!pending.empty() && pending.front().IsKnownOver()) {
+  while (!pending.empty() && pending.front().last <= last &&
+         pending.front().IsKnownOver()) {
     const Comm::Pending& calls = pending.front();
     for (uint64_t n = calls.FirstIn(*comm->ring); n <= calls.last; ++n) {
       comm->ring->End(n);
     }
     pending.pop_front();
+  }
+}
+
+void NoteEndsBefore(Comm* comm, uint64_t sequence) {
+  const MutexLock lock(&comm->mutex);
+  if (comm->state.load() != State::kReady) return;
+  Ring* const ring = comm->ring.get();
+  absl::flat_hash_set<uint64_t> streams;  // of later submissions that met
+  auto& pending = comm->pending;
+  for (auto calls = pending.rbegin(); calls != pending.rend(); ++calls) {
+    const CallRecord* met = nullptr;
+    for (uint64_t n = calls->FirstIn(*ring); n <= calls->last; ++n) {
+      const CallRecord* const call = ring->Find(n);
+      if (call == nullptr) continue;
+      const bool has_met = call->sequence != 0 && call->sequence < sequence;
+      if (has_met) met = call;
+      if (has_met || (call->sequence == 0 && streams.contains(call->stream))) {
+        ring->End(n);
+      }
+    }
+    // All calls of a submission have one stream.
+    if (met != nullptr) streams.insert(met->stream);
   }
 }
 

@@ -178,7 +178,7 @@ absl::Status Communicator::Submit(absl::Span<const Operation> operations,
   if (operations.size() == 1) {
     internal::SubmittedOperation one = {comm_.get(), &operations[0], stream};
     return internal::MaySubmitOne(*comm_)
-               ? internal::SubmitOne(one, site)
+               ? internal::SubmitOne(one)
                : internal::SubmitTogether(absl::MakeSpan(&one, 1), site);
   }
   std::vector<internal::SubmittedOperation> submitted;
@@ -370,7 +370,7 @@ absl::StatusOr<Registration> Communicator::Register(const Array& array) {
 std::vector<RecordedCall> Communicator::Records() const {
   std::vector<RecordedCall> calls;
   if (comm_ == nullptr) return calls;
-  internal::NoteEnds(comm_.get());
+  internal::PollForFailure(comm_.get()).IgnoreError();  // marks ends
   // A thread may submit, and the watch may mark ends.
   const MutexLock lock(&comm_->mutex);
   const internal::Ring& ring = *comm_->ring;

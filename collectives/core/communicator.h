@@ -41,10 +41,12 @@
 // Failure.  A rank that dies, operations that differ, or the loss of the device
 // end the communicator: kFailed, on every rank that notices.  Later submissions
 // return ABORTED with the first error, and outputs of operations that were not
-// complete are undefined.  Other streams go on.  Go on with Shrink, or with
-// Create anew.  An engine without the feature "revoke" (older versions of NCCL;
-// 2.28.9 has it) shrinks no communicator that was aborted: Shrink needs
-// OnFailure::kReport there.
+// complete are undefined.  A read of such an output, as by Array::Item and
+// Array::To, returns OK: call Wait of the communicator first, which returns the
+// failure.  Other streams go on.  Go on with Shrink, or with Create anew.  An
+// engine without the feature "revoke" (older versions of NCCL; 2.28.9 has it)
+// shrinks no communicator that was aborted: Shrink needs OnFailure::kReport
+// there.
 //
 // What it is not: a fault-tolerant job.  Ranks that leave in good order call
 // Finish first, because the others wait for them.
@@ -185,7 +187,7 @@ struct RecordedCall {
   std::string text;        // "all_reduce(float32 x 4096, sum)"
   uint64_t stream = 0;     // StreamRef::id()
   uint64_t submit_ns = 0;  // of CLOCK_MONOTONIC, as the next one
-  uint64_t end_ns = 0;     // when devrt saw that it was complete; 0: not yet
+  uint64_t end_ns = 0;     // when devrt saw that it was complete; 0: it has not
   std::string file;        // of the call; may be empty
   int line = 0;
 };
@@ -290,7 +292,8 @@ class DEVRT_EXPORT Communicator {
   // ---- Waits and failure ----------------------------------------------------
 
   // Waits on the host until the stream's work is complete, or the communicator
-  // has failed or was aborted; then it returns that error.  DEADLINE_EXCEEDED
+  // has failed or was aborted; then it returns that error.  After OK the outputs
+  // of the stream's operations are right.  DEADLINE_EXCEEDED
   // has two causes: at `deadline` the communicator stays as it is; when
   // Options::timeout is over it has failed.  state() tells which.
   absl::Status Wait(std::optional<StreamRef> stream = std::nullopt,
@@ -369,7 +372,8 @@ class DEVRT_EXPORT Communicator {
   // engine without registration does nothing.
   absl::StatusOr<Registration> Register(const Array& array);
 
-  // The newest calls, at most 4,096, oldest first (recorder.h).
+  // The newest calls, at most 4,096, oldest first (recorder.h).  Asks the engine,
+  // as state() does; after a failure or an abort no call becomes complete.
   std::vector<RecordedCall> Records() const;
 
   // For devrt's own code:

@@ -20,6 +20,9 @@
 namespace devrt::collectives::internal {
 namespace {
 
+// How long a rank that cannot go on waits until the others know.
+constexpr absl::Duration kTelling = absl::Seconds(1);
+
 uint64_t NextId() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1) + 1;
@@ -56,7 +59,8 @@ absl::Status CheckOptions(const Options& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Options::init_timeout is ", absl::FormatDuration(options.init_timeout),
         " and timeout ", absl::FormatDuration(options.timeout),
-        ": both must be more than 0; absl::InfiniteDuration() is allowed"));
+        ": both must be more than 0; no limit is absl::InfiniteDuration(), in "
+        "Python None"));
   }
   return absl::OkStatus();
 }
@@ -126,25 +130,30 @@ absl::Status AddId(const Comm& comm, RankRecord* record) {
   return absl::OkStatus();
 }
 
-// Begins the rank's place.
-absl::Status Begin(Comm* comm, int rank,
-                   const std::vector<RankRecord>& records) {
+// Sets what the records say of the rank's place, and makes its recorder.
+absl::Status Prepare(Comm* comm, int rank,
+                     const std::vector<RankRecord>& records) {
   const RankRecord& root = records[0];
-  const int size = static_cast<int>(records.size());
   comm->rank = rank;
-  comm->size = size;
+  comm->size = static_cast<int>(records.size());
   comm->id = root.id;
   comm->key = root.key;
   comm->label = absl::StrCat(root.id);
   comm->provider.missing = MissingFlags(records);
   comm->info.features = FeaturesOf(comm->provider.flags());
+  return MakeRecorder(comm);
+}
+
+// Begins the rank's place.
+absl::Status Begin(Comm* comm, const std::vector<RankRecord>& records) {
+  const RankRecord& root = records[0];
   const std::string name = comm->Label();
   const devrt_comm_options_v0 options =
       EngineOptions(comm->options, name.c_str());
   DEVRT_RETURN_IF_ERROR(comm->Take(
       comm->provider.table->comm_begin(
           comm->provider.self, static_cast<uint32_t>(comm->device.index()),
-          static_cast<uint32_t>(size), static_cast<uint32_t>(rank),
+          static_cast<uint32_t>(comm->size), static_cast<uint32_t>(comm->rank),
           root.unique_id.data(), root.unique_id.size(), &options,
           &comm->handle),
       "comm_begin"));
@@ -164,6 +173,36 @@ absl::Status OfCreation(const Options& options, const absl::Status& status) {
           "communicator",
           options.name.empty() ? "" : absl::StrCat(" \"", options.name, "\""),
           ": ", status.message()));
+}
+
+// One exchange of the records of all ranks.  `cause`: why this rank cannot take
+// part, which the record tells the others.
+absl::StatusOr<std::vector<RankRecord>> Exchange(Bootstrap* bootstrap,
+                                                 RankRecord record,
+                                                 const absl::Status& cause,
+                                                 absl::Time deadline) {
+  record.rank = static_cast<uint64_t>(bootstrap->rank());
+  record.size = static_cast<uint64_t>(bootstrap->size());
+  if (!cause.ok()) record.error = StatusText(cause);
+  absl::StatusOr<std::vector<std::string>> parts =
+      bootstrap->AllGather(ToBytes(record), deadline);
+  DEVRT_RETURN_IF_ERROR(cause);
+  DEVRT_RETURN_IF_ERROR(parts.status());
+  return ParseRecords(*parts, bootstrap->size());
+}
+
+// The second exchange: a rank that failed behind the first one, as its
+// recorder or the bytes for this rank alone can, tells the others, which would
+// wait for the rank in the engine.
+absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own,
+                   absl::Time deadline) {
+  if (!own.ok()) {
+    if (absl::Now() >= deadline) return own;
+    deadline = std::min(deadline, absl::Now() + kTelling);
+  }
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
+                         Exchange(bootstrap, RankRecord(), own, deadline));
+  return CheckErrors(records);
 }
 
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
@@ -189,19 +228,18 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
     if (!made.ok()) mine = made;
   }
   const absl::Status cause = mine.status();
-  RankRecord record = mine.ok() ? *std::move(mine) : RankRecord();
-  record.rank = static_cast<uint64_t>(rank);
-  record.size = static_cast<uint64_t>(size);
-  if (!cause.ok()) record.error = StatusText(cause);
-  absl::StatusOr<std::vector<std::string>> gathered =
-      bootstrap->AllGather(ToBytes(record), deadline);
+  const absl::StatusOr<std::vector<RankRecord>> records =
+      Exchange(bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause,
+               deadline);
   DEVRT_RETURN_IF_ERROR(cause);
-  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
-                         std::move(gathered));
-  DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
-                         ParseRecords(parts, size));
-  DEVRT_RETURN_IF_ERROR(CheckRecords(records));
-  DEVRT_RETURN_IF_ERROR(Begin(comm->get(), rank, records));
+  absl::Status prepared = records.status();
+  if (prepared.ok()) {
+    // Every rank finds this error.
+    DEVRT_RETURN_IF_ERROR(CheckRecords(*records));
+    prepared = Prepare(comm->get(), rank, *records);
+  }
+  DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, deadline));
+  DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
   const absl::Status ready = AwaitReady({&*comm, 1}, deadline);
   if (absl::IsDeadlineExceeded(ready)) {
     return absl::DeadlineExceededError(
@@ -251,7 +289,10 @@ absl::StatusOr<std::vector<std::shared_ptr<Comm>>> TryCreateAll(
   }
   DEVRT_RETURN_IF_ERROR(CheckRecords(records));
   for (int i = 0; i < size; ++i) {
-    DEVRT_RETURN_IF_ERROR(Begin(comms[i].get(), i, records));
+    DEVRT_RETURN_IF_ERROR(Prepare(comms[i].get(), i, records));
+  }
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    DEVRT_RETURN_IF_ERROR(Begin(comm.get(), records));
   }
   DEVRT_RETURN_IF_ERROR(AwaitReady(comms, deadline));
   for (const std::shared_ptr<Comm>& comm : comms) {
@@ -274,13 +315,7 @@ devrt_comm_options_v0 EngineOptions(const Options& options, const char* label) {
   return engine;
 }
 
-absl::Status Complete(const std::shared_ptr<Comm>& comm, CallSite site) {
-  // An operation that has ended when submit returns needs no order.
-  comm->needs_order = comm->provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED) &&
-                      !comm->provider.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF |
-                                          DEVRT_COLLECTIVES_KEEPS_ORDER);
-  comm->takes_part =
-      comm->needs_order && comm->options.order_across_communicators;
+absl::Status MakeRecorder(Comm* comm) {
   DEVRT_ASSIGN_OR_RETURN(const std::string folder, RecordFolder());
   Ring::Identity identity;
   identity.key = comm->key;
@@ -289,6 +324,16 @@ absl::Status Complete(const std::shared_ptr<Comm>& comm, CallSite site) {
   identity.size = static_cast<uint32_t>(comm->size);
   identity.label = comm->Label();
   DEVRT_ASSIGN_OR_RETURN(comm->ring, Ring::Make(identity, folder));
+  return absl::OkStatus();
+}
+
+absl::Status Complete(const std::shared_ptr<Comm>& comm, CallSite site) {
+  // An operation that has ended when submit returns needs no order.
+  comm->needs_order = comm->provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED) &&
+                      !comm->provider.Has(DEVRT_COLLECTIVES_ORDERS_ITSELF |
+                                          DEVRT_COLLECTIVES_KEEPS_ORDER);
+  comm->takes_part =
+      comm->needs_order && comm->options.order_across_communicators;
   DEVRT_ASSIGN_OR_RETURN(Event life, Event::Create(comm->device, {}, site));
   comm->life.emplace(std::move(life));
   AddToProcess(comm);

@@ -28,7 +28,11 @@ absl::StatusOr<std::vector<std::shared_ptr<Comm>>> CreateAll(
 // The options as the engine takes them.  Refers to `options` and `label`.
 devrt_comm_options_v0 EngineOptions(const Options& options, const char* label);
 
-// Gives a communicator that the engine has made its recorder.
+// Makes the recorder of a place that has its rank, key and label.  Before the
+// engine begins the place, because this rank alone may fail here.
+absl::Status MakeRecorder(Comm* comm);
+
+// Gives a communicator that the engine has made to the process and the watch.
 absl::Status Complete(const std::shared_ptr<Comm>& comm, CallSite site);
 
 // Waits until the engine has done what was asked last of each.

@@ -49,22 +49,34 @@ std::string Described(const Ring& ring, const CallRecord& call) {
   return absl::StrCat(text, " ", Seconds(call.submit_ns), " before");
 }
 
+// Returns true if `text` ends with the name of an operation, which is a send or
+// a receive if `is_transfer`.
+bool EndsWithKind(absl::string_view text, bool is_transfer) {
+  for (uint32_t i = 0; i < DEVRT_COLLECTIVE_COUNT; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const bool matches =
+        is_transfer == (kind == OpKind::kSend || kind == OpKind::kRecv);
+    if (matches && absl::EndsWith(text, ToString(kind))) return true;
+  }
+  return false;
+}
+
 // The number in "all_reduce #118 (float32 ...", by which an engine that counts
 // collectives names one; 0 if there is none.
 uint64_t SequenceIn(absl::string_view why) {
-  const size_t at = why.find(" #");
-  if (at == absl::string_view::npos) return 0;
-  const absl::string_view before = why.substr(0, at);
-  // These are counted for each pair of ranks.
-  if (absl::EndsWith(before, ToString(OpKind::kSend)) ||
-      absl::EndsWith(before, ToString(OpKind::kRecv))) {
-    return 0;
+  for (size_t at = why.find(" #"); at != absl::string_view::npos;
+       at = why.find(" #", at + 1)) {
+    const absl::string_view before = why.substr(0, at);
+    // These are counted for each pair of ranks.
+    if (EndsWithKind(before, /*is_transfer=*/true)) return 0;
+    if (!EndsWithKind(before, /*is_transfer=*/false)) continue;
+    const absl::string_view rest = why.substr(at + 2);
+    uint64_t sequence = 0;
+    const bool is_number = absl::SimpleAtoi(
+        rest.substr(0, rest.find_first_not_of("0123456789")), &sequence);
+    return is_number ? sequence : 0;
   }
-  const absl::string_view rest = why.substr(at + 2);
-  uint64_t sequence = 0;
-  const bool is_number = absl::SimpleAtoi(
-      rest.substr(0, rest.find_first_not_of("0123456789")), &sequence);
-  return is_number ? sequence : 0;
+  return 0;
 }
 
 const CallRecord* FindSequence(const Ring& ring, uint64_t sequence) {
@@ -196,6 +208,9 @@ absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
 
 // Returns false if it has another state than kReady.
 bool Leave(Comm* comm, State state, absl::Status why) {
+  // The last marks.  The simulator ends by itself what has failed, so that an end
+  // on its streams says nothing before the engine was asked (PollForFailure).
+  if (!comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) NoteEnds(comm);
   {
     const MutexLock lock(&comm->mutex);
     if (comm->state.load() != State::kReady) return false;
@@ -256,6 +271,7 @@ absl::Status Note(Comm* comm, const absl::Status& why) {
       why.code(),
       absl::StrCat(comm->Text(), " failed", PlaceOf(comm, why.message(), asks),
                    ": ", why.message()));
+  NoteEndsBefore(comm, SequenceIn(why.message()));
   if (!Leave(comm, State::kFailed, failure)) return absl::OkStatus();
   return failure;
 }
@@ -336,8 +352,13 @@ void FollowFailure(Comm* comm, const absl::Status& failure) {
 
 absl::Status PollForFailure(Comm* comm) {
   if (comm->state.load() == State::kReady) {
+    // Known before the engine says that nothing has failed.
+    const uint64_t last_over = LastKnownOver(*comm);
     const absl::Status status = AskEngine(comm);
-    if (status.ok()) return status;
+    if (status.ok()) {
+      if (last_over != 0) NoteEnds(comm, last_over);
+      return status;
+    }
     Fail(comm, status);
   }
   const MutexLock lock(&comm->mutex);

@@ -54,7 +54,10 @@ absl::StatusOr<Provider> FindProvider(Device device, std::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("Options::provider is \"", std::string(name), "\"; ",
-                   device.name(), " has ", known.empty() ? "none" : known));
+                   device.name(), " has ", known.empty() ? "none" : known,
+                   name == "mpi" ? "; MPI is one when the program, in C++, has "
+                                   "called RegisterMpi of mpi_engine.h"
+                                 : ""));
 }
 
 }  // namespace devrt::collectives::internal

@@ -202,9 +202,7 @@ absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
       if (comm->state.load() != State::kFinished) {
         DEVRT_RETURN_IF_ERROR(PollForFailure(comm));
       }
-      DEVRT_RETURN_IF_ERROR(status);
-      NoteEnds(comm);
-      return absl::OkStatus();
+      return status;
     }
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
@@ -279,6 +277,10 @@ absl::StatusOr<CommVector> SplitRanks(CommSpan comms,
                     absl::StrCat(split, ".", colors[i]),
                     split << 32 | static_cast<uint32_t>(colors[i]));
     }
+    if (child != nullptr) {
+      const absl::Status recorder = MakeRecorder(child.get());
+      if (!recorder.ok()) return GiveUp(comms, recorder);
+    }
     const std::string name = child == nullptr ? comm->Label() : child->Label();
     const devrt_comm_options_v0 options =
         EngineOptions(comm->options, name.c_str());
@@ -342,6 +344,8 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
         Child(*comm, comm->rank - static_cast<int>(before - sorted.begin()),
               comm->size - static_cast<int>(sorted.size()),
               absl::StrCat(split, ".shrunk"), split << 32 | 0xffffffff);
+    const absl::Status recorder = MakeRecorder(child.get());
+    if (!recorder.ok()) return GiveUp(comms, recorder);
     const bool has_failed = comm->state.load() == State::kFailed;
     const absl::Status begun =
         comm->Take(comm->provider.table->comm_shrink(

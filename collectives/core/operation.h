@@ -138,8 +138,8 @@ DEVRT_EXPORT Operation Gather(const Array& out, const Array& in, int root,
 // and may be `out`.
 DEVRT_EXPORT Operation Scatter(const Array& out, const Array& in, int root,
                                CallSite site = CallSite::Here());
-// x goes to the peer, or comes from it: each meets the other.  Operations that
-// must progress together go into one Group:
+// x goes to the peer, which is another rank, or comes from it: each meets the
+// other.  Operations that must progress together go into one Group:
 DEVRT_EXPORT Operation Send(const Array& x, int peer,
                             CallSite site = CallSite::Here());
 DEVRT_EXPORT Operation Recv(const Array& x, int peer,

@@ -100,6 +100,11 @@ class Check {
                                   " is no rank: there are ", comm_->size,
                                   ", counted from 0"));
     }
+    if (IsPointToPoint() && root == comm_->rank) {
+      return Invalid(absl::StrCat("peer ", root,
+                                  " is this rank itself: copy the array, or "
+                                  "give another rank"));
+    }
     parts_ = PartsOf(kind_, HasRoot(kind_) && root == comm_->rank,
                      static_cast<uint64_t>(comm_->size));
     DEVRT_RETURN_IF_ERROR(operation_.has_arrays() ? FromArrays()

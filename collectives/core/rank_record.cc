@@ -16,8 +16,8 @@ namespace devrt::collectives::internal {
 namespace {
 
 constexpr uint64_t kMagic = 0x4c4f4354525645;  // "EVRTCOL"
-// Raised when a record changes.
-constexpr uint64_t kProtocol = 3;
+// Raised when a record changes, or what follows on it.
+constexpr uint64_t kProtocol = 4;
 
 // Calls f for each field, in the order of the bytes.
 template <typename Record, typename F>
@@ -91,6 +91,16 @@ absl::Status CheckFlags(const std::vector<RankRecord>& records) {
       "rank has them"));
 }
 
+// Why the ranks of this engine cannot share a device, and which ones can; empty
+// if they can.
+std::string WhyNotShared(const RankRecord& record) {
+  if ((record.flags & DEVRT_COLLECTIVES_SHARED_DEVICE) != 0) return "";
+  return absl::StrCat(
+      record.provider, " ", record.version, " cannot share one: ",
+      record.provider == "nccl" ? "nccl can from 2.30, and " : "",
+      "provider \"mpi\" can");
+}
+
 absl::Status CheckDevices(const std::vector<RankRecord>& records) {
   std::map<std::pair<std::string, std::string>, size_t> owners;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -98,18 +108,18 @@ absl::Status CheckDevices(const std::vector<RankRecord>& records) {
     const auto [owner, is_new] =
         owners.try_emplace({record.host, record.uuid}, i);
     if (is_new) continue;
+    const std::string both = absl::StrCat("ranks ", owner->second, " and ", i,
+                                          " both have ", record.device);
+    const std::string why = WhyNotShared(record);
     if (record.shared_device == 0) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "ranks ", owner->second, " and ", i, " both have ", record.device,
-          " (", record.uuid, "): ", record.provider,
-          " needs a device for each rank; for tests Options::shared_device, "
-          "where the engine has it"));
+          both, " (", record.uuid, "): ", record.provider,
+          " needs a device for each rank; for tests take "
+          "Options::shared_device",
+          why.empty() ? "" : absl::StrCat(", but ", why)));
     }
-    if ((record.flags & DEVRT_COLLECTIVES_SHARED_DEVICE) == 0) {
-      return absl::UnimplementedError(absl::StrCat(
-          "ranks ", owner->second, " and ", i, " both have ", record.device,
-          ", and ", record.provider, " ", record.version,
-          " cannot share one: shared_device has no effect there"));
+    if (!why.empty()) {
+      return absl::UnimplementedError(absl::StrCat(both, ", and ", why));
     }
   }
   return absl::OkStatus();
@@ -128,8 +138,7 @@ std::string ToBytes(const RankRecord& record) {
       out.Number(field);
     }
   });
-  out.Number(Checksum(out.bytes()));
-  return out.bytes();
+  return Seal(out.bytes());
 }
 
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
@@ -154,9 +163,8 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
         field = in.Number();
       }
     });
-    const uint64_t sum = in.Number();
-    if (!in.AtEnd() || magic != kMagic ||
-        sum != Checksum(bytes.substr(0, bytes.size() - 8))) {
+    in.Number();  // the checksum
+    if (!in.AtEnd() || magic != kMagic || !Unseal(bytes).has_value()) {
       return absl::DataLossError(absl::StrCat(
           "the bootstrap returned ", bytes.size(), " bytes for rank ", i,
           " that this version of devrt has not written there"));
@@ -183,12 +191,17 @@ uint32_t MissingFlags(const std::vector<RankRecord>& records) {
   return static_cast<uint32_t>(any & ~all & ~kOwn);
 }
 
-absl::Status CheckRecords(const std::vector<RankRecord>& records) {
+absl::Status CheckErrors(const std::vector<RankRecord>& records) {
   for (size_t i = 0; i < records.size(); ++i) {
     if (records[i].error.empty()) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", i, " cannot take part: ", records[i].error));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRecords(const std::vector<RankRecord>& records) {
+  DEVRT_RETURN_IF_ERROR(CheckErrors(records));
   const bool mixed = records[0].allow_mixed_versions != 0;
   const std::string engines =
       Differences(records, [mixed](const RankRecord& record) {

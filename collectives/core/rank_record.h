@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankRecord: what each rank tells the others in the first exchange of
-// Communicator::Create.
+// RankRecord: what each rank tells the others in Communicator::Create: all of
+// it in the first exchange, and in the second one only why it cannot take part.
 
 #ifndef DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_
 #define DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_
@@ -46,7 +46,10 @@ std::string ToBytes(const RankRecord& record);
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
     const std::vector<std::string>& parts, int size);
 
-// OK if the ranks fit together.  Every rank finds the same error.
+// OK if every rank can take part.
+absl::Status CheckErrors(const std::vector<RankRecord>& records);
+
+// OK if, besides, the ranks fit together.  Every rank finds the same error.
 absl::Status CheckRecords(const std::vector<RankRecord>& records);
 
 // The flags that the engines of some ranks have and others lack, without

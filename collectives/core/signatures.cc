@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -28,11 +30,13 @@ std::string ToBytes(const Signature& signature) {
     out.Text(collective.text);
     out.Text(collective.site);
   }
-  return out.bytes();
+  return Seal(out.bytes());
 }
 
-bool Read(std::string_view bytes, Signature* signature) {
-  BytesReader in(bytes);
+bool Read(std::string_view sealed, Signature* signature) {
+  const std::optional<std::string_view> bytes = Unseal(sealed);
+  if (!bytes.has_value()) return false;
+  BytesReader in(*bytes);
   signature->refusal = in.Text();
   const uint64_t count = in.Number();
   for (uint64_t i = 0; i < count && in.ok(); ++i) {
@@ -107,7 +111,7 @@ absl::Status CompareSignatures(const Comm& comm, const Signature& mine) {
     if (Read(parts[rank], &signatures[rank])) continue;
     return absl::DataLossError(absl::StrCat(
         "the bootstrap returned ", parts[rank].size(), " bytes for rank ", rank,
-        ", which are no list of its calls"));
+        ", which are damaged, or no list of its calls"));
   }
   if (signatures.size() != static_cast<size_t>(comm.size)) {
     return absl::DataLossError(absl::StrCat("the bootstrap returned ",

@@ -73,6 +73,7 @@ class Submission {
   absl::Status CheckOne(size_t index);
   absl::Status PartOf(const SubmittedOperation& submitted, Part** part);
   Orders OrdersOf() const;
+  std::vector<devrt_call_site_v0> Sites() const;
   absl::Status Enqueue(CallSite site);
   void Record();
   void Withdraw();
@@ -302,9 +303,30 @@ void Submission::Note(absl::Span<DeviceOrder* const> orders,
     Comm* const comm = part.comm;
     const OrderPoint end = joint[i].end;
     comm->last.push_back(end);
-    if (comm->takes_part) comm->order->Add(*comm, end);
-    NoteEnd(part.recorded, end);
+    if (comm->takes_part) {
+      comm->order->Add(*comm, end);
+      NoteEnd(part.recorded, end);
+    } else {
+      NoteEndOrReturn(comm, part.recorded, end);
+    }
   }
+}
+
+// The places of the operations in the order of the parts, for an engine that
+// tells them in its reports.
+ABSL_ATTRIBUTE_NOINLINE std::vector<devrt_call_site_v0> Submission::Sites()
+    const {
+  std::vector<devrt_call_site_v0> sites;
+  sites.reserve(operations_.size());
+  for (const Part& part : parts_) {
+    size_t at = part.first;
+    for (size_t k = 0; k < part.ops.size(); ++k) {
+      const CallSite site = operations_[at].operation->site();
+      sites.push_back({site.file, site.line, 0, nullptr});
+      at = operations_[at].next;
+    }
+  }
+  return sites;
 }
 
 absl::Status Submission::Enqueue(CallSite site) {
@@ -320,11 +342,20 @@ absl::Status Submission::Enqueue(CallSite site) {
     AddBefore(*part.comm, part.stream, &part.after);
     joint.push_back(
         {part.stream, part.touched, part.ranges, part.after, part.capture});
-    submissions.push_back({sizeof(devrt_submission_v0),
-                           static_cast<uint32_t>(part.ops.size()),
-                           part.comm->handle, nullptr, part.ops.data()});
+    submissions.push_back(
+        {sizeof(devrt_submission_v0), static_cast<uint32_t>(part.ops.size()),
+         part.comm->handle, nullptr, part.ops.data(), nullptr});
   }
   const Provider& provider = comms_[0]->provider;
+  std::vector<devrt_call_site_v0> sites;
+  if (provider.is_of_backend) {
+    sites = Sites();
+    const devrt_call_site_v0* next = sites.data();
+    for (devrt_submission_v0& submission : submissions) {
+      submission.sites = next;
+      next += submission.op_count;
+    }
+  }
   absl::Status enqueued;
   absl::Status status = devrt::internal::RunJointly(
       absl::MakeSpan(joint), ToString(operations_[0].operation->kind()), site,
@@ -384,7 +415,7 @@ absl::Status SubmitTogether(absl::Span<SubmittedOperation> operations,
   if (operations.size() == 1) {
     const Comm* const comm = operations[0].comm;
     if (comm != nullptr && MaySubmitOne(*comm)) {
-      return SubmitOne(operations[0], site);
+      return SubmitOne(operations[0]);
     }
   }
   return SubmitSeveral(operations, site);

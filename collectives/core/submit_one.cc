@@ -23,7 +23,7 @@ void NoteLast(Comm* comm, OrderPoint end) {
 
 }  // namespace
 
-absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site) {
+absl::Status SubmitOne(const SubmittedOperation& submitted) {
   Comm* const comm = submitted.comm;
   const Operation& operation = *submitted.operation;
   const absl::Span<Comm* const> comms(&submitted.comm, 1);
@@ -58,10 +58,11 @@ absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site) {
   JointPart part = {
       stream, {touched, arrays}, {ranges, pointers}, after, capture};
   absl::Status status = devrt::internal::RunJointly(
-      absl::MakeSpan(&part, 1), ToString(operation.kind()), site,
+      absl::MakeSpan(&part, 1), ToString(operation.kind()), operation.site(),
       [&](absl::Span<const JointPart> parts) {
         const devrt_submission_v0 submission = {
-            sizeof submission, 1, comm->handle, parts[0].handle, &checked.op};
+            sizeof submission, 1,           comm->handle,
+            parts[0].handle,   &checked.op, nullptr};
         recorded = RecordCalls(comm, {&checked.op, 1}, stream,
                                [&] { return operation.site(); });
         const devrt_status error =
@@ -81,10 +82,12 @@ absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site) {
     return status;
   }
   NoteLast(comm, part.end);
-  NoteEnd(recorded, part.end);
   if (order != nullptr) {
+    NoteEnd(recorded, part.end);
     order->NoteOne(comm, part.end);
     order->Unlock();
+  } else {
+    NoteEndOrReturn(comm, recorded, part.end);
   }
   return enqueued.ok() ? enqueued : Explain(comms, enqueued);
 }

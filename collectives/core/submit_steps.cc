@@ -50,6 +50,15 @@ void WithdrawCalls(Comm* comm, absl::Span<const devrt_collective_v0> ops) {
   comm->pending.pop_back();
 }
 
+void NoteEndOrReturn(Comm* comm, Comm::Pending* calls, OrderPoint end) {
+  if (comm->provider.Has(DEVRT_COLLECTIVES_STREAM_ORDERED)) {
+    NoteEnd(calls, end);
+    return;
+  }
+  NoteEnd(calls, OrderPoint());
+  NoteEnds(comm);
+}
+
 absl::Status AwaitEnqueued(absl::Span<Comm* const> comms) {
   // The simulator enqueues at once, and a poll is a step of its schedule.
   if (comms[0]->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {

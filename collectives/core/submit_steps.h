@@ -102,7 +102,8 @@ inline void AddBefore(const Comm& comm, StreamRef stream, OrderPoints* points) {
 // next call is site().  Returns what NoteEnd takes, if the engine does not
 // refuse the calls.
 template <typename Site>
-Comm::Pending* RecordCalls(Comm* comm, absl::Span<const devrt_collective_v0> ops,
+Comm::Pending* RecordCalls(Comm* comm,
+                           absl::Span<const devrt_collective_v0> ops,
                            StreamRef stream, Site site) {
   const uint64_t now_ns = NowNs();
   const uint64_t stream_id = stream.id();
@@ -138,6 +139,10 @@ inline void NoteEnd(Comm::Pending* calls, OrderPoint end) {
   calls->is_submitted.store(true, std::memory_order_release);
 }
 
+// NoteEnd for an engine that may be one whose submit returns when the calls are
+// complete: then they are marked so.
+void NoteEndOrReturn(Comm* comm, Comm::Pending* calls, OrderPoint end);
+
 // Waits for an engine that enqueues after submit has returned: until then the
 // streams must get no other work.
 absl::Status AwaitEnqueued(absl::Span<Comm* const> comms);
@@ -154,7 +159,7 @@ absl::Status Explain(absl::Span<Comm* const> comms, absl::Status status);
 
 // SubmitTogether for one operation of a communicator that compares no
 // signatures and shares no device, which most are: without lists.
-absl::Status SubmitOne(const SubmittedOperation& submitted, CallSite site);
+absl::Status SubmitOne(const SubmittedOperation& submitted);
 inline bool MaySubmitOne(const Comm& comm) {
   return comm.bootstrap == nullptr && !comm.options.shared_device;
 }

@@ -27,6 +27,16 @@
 // which is kept until MPI has ended that.  Split waits inside of MPI when every
 // rank has called it.
 //
+// MPI compares no operations.  If the counts of the ranks differ, MPI reports
+// MPI_ERR_TRUNCATE to a rank that gets more than it asked for.  Another rank may
+// have OK with wrong values, or wait until its time is over.  Open MPI 4 hands
+// this error to the error handler of MPI_COMM_WORLD, which ends the process.
+// devrt leaves the handler to the program, which turns the end of the process
+// into an error of the submission, and a failed communicator, by
+//   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+// Options::check_signatures tells every rank of the mismatch, and MPI does not
+// begin.
+//
 // Ownership: communicators of MPI are freed unless MPI_Finalize was called
 // before.  After it a communicator refuses operations with FAILED_PRECONDITION.
 // Threads: one at a time calls MPI unless MPI_THREAD_MULTIPLE is
@@ -213,10 +223,25 @@ class MpiCommunicator final : public HostCommunicator {
   absl::StatusOr<bool> Test() override {
     DEVRT_RETURN_IF_ERROR(CheckNotFinal());
     int is_done = 0;
-    DEVRT_RETURN_IF_ERROR(MpiStatus(
-        "MPI_Testall",
-        MPI_Testall(static_cast<int>(requests_.size()), requests_.data(),
-                    &is_done, MPI_STATUSES_IGNORE)));
+    statuses_.resize(requests_.size());
+    int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(),
+                           &is_done, statuses_.data());
+    if (code == MPI_ERR_IN_STATUS) {
+      const auto failed = std::find_if(
+          statuses_.begin(), statuses_.end(), [](const MPI_Status& one) {
+            return one.MPI_ERROR != MPI_SUCCESS &&
+                   one.MPI_ERROR != MPI_ERR_PENDING;
+          });
+      if (failed != statuses_.end()) code = failed->MPI_ERROR;
+    }
+    const absl::Status status = MpiStatus("MPI_Testall", code);
+    if (!status.ok()) {
+      return absl::Status(
+          status.code(),
+          absl::StrCat(status.message(),
+                       ": if the operations of the ranks differ, "
+                       "Options::check_signatures names the ranks"));
+    }
     if (is_done != 0) requests_.clear();
     return is_done != 0;
   }
@@ -376,6 +401,7 @@ class MpiCommunicator final : public HostCommunicator {
   int rank_ = 0;
   int size_ = 1;
   std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;       // of requests_
   std::vector<MPI_Request> end_requests_;  // of Finish
   int end_steps_ = 0;
   std::unique_ptr<MpiMaking> making_;  // nullptr: it is made

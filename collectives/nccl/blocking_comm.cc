@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl/blocking_comm.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/runtime/log.h"
 
 namespace devrt::collectives::nccl {
 namespace {
@@ -17,13 +21,24 @@ Comm Take(Comm* place) {
   return __atomic_exchange_n(place, nullptr, __ATOMIC_ACQ_REL);
 }
 
+// DEVRT_NCCL_BLOCKING is not "off".  Another value than "on" is logged once.
+bool IsWanted() {
+  const char* const wanted = std::getenv("DEVRT_NCCL_BLOCKING");
+  if (wanted == nullptr || *wanted == '\0') return true;
+  if (std::strcmp(wanted, "off") == 0) return false;
+  static std::atomic<bool> is_logged{false};
+  if (std::strcmp(wanted, "on") != 0 && !is_logged.exchange(true)) {
+    DEVRT_LOG(kWarning, absl::StrCat("DEVRT_NCCL_BLOCKING is \"", wanted,
+                                     "\", expected on or off: it stays on"));
+  }
+  return true;
+}
+
 }  // namespace
 
 bool BlockingComm::IsPossible(const Library& library) {
-  const char* const wanted = std::getenv("DEVRT_NCCL_BLOCKING");
   // Without a shared flag nothing ends a call.
-  return (wanted == nullptr || std::strcmp(wanted, "off") != 0) &&
-         library.flavor->calls_may_block &&
+  return IsWanted() && library.flavor->calls_may_block &&
          library.functions.comm_split != nullptr &&
          std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES") == nullptr;
 }

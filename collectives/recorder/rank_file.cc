@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/bootstrap/bytes.h"
+#include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
@@ -113,7 +115,11 @@ std::string Printable(std::string_view text) {
 
 absl::StatusOr<std::unique_ptr<RankFile>> RankFile::FromImage(
     std::string_view image, int rank, std::vector<char>* buffer) {
-  BytesReader in(image);
+  const std::optional<std::string_view> bytes = Unseal(image);
+  if (!bytes.has_value()) {
+    return absl::DataLossError("is damaged, or no image of a recorder");
+  }
+  BytesReader in(*bytes);
   const std::string header = in.Text();
   const std::string names = in.Text();
   const uint64_t count = in.Number();
@@ -156,10 +162,35 @@ const CallRecord* RankFile::Find(uint64_t sequence) const {
   return index == kNone ? nullptr : &records_[index];
 }
 
-const CallRecord* RankFile::OpenTransfer() const {
+uint64_t RankFile::LastMet() const {
+  uint64_t last = 0;
+  for (const CallRecord& record : records_) {
+    const bool needs_all = record.op == DEVRT_COLLECTIVE_ALL_REDUCE ||
+                           record.op == DEVRT_COLLECTIVE_ALL_GATHER ||
+                           record.op == DEVRT_COLLECTIVE_REDUCE_SCATTER ||
+                           record.op == DEVRT_COLLECTIVE_ALL_TO_ALL;
+    if (needs_all && record.count != 0 && record.end_ns != 0) {
+      last = std::max(last, record.sequence);
+    }
+  }
+  return last;
+}
+
+const CallRecord* RankFile::OpenTransfer(uint64_t met) const {
+  // By stream, the newest submission that has begun.
+  std::map<uint64_t, uint64_t> begun_ns;
+  for (const CallRecord& record : records_) {
+    const bool has_met = record.sequence != 0 && record.sequence <= met;
+    if (record.end_ns == 0 && !has_met) continue;
+    uint64_t& newest = begun_ns[record.stream];
+    newest = std::max(newest, record.submit_ns);
+  }
   const CallRecord* newest = nullptr;
   for (const CallRecord& record : records_) {
     if (record.sequence != 0 || record.end_ns != 0) continue;
+    // Calls of one submission have one time.
+    const auto begun = begun_ns.find(record.stream);
+    if (begun != begun_ns.end() && record.submit_ns < begun->second) continue;
     if (newest == nullptr || record.number > newest->number) {
       newest = &record;
     }

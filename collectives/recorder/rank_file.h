@@ -42,8 +42,13 @@ class RankFile {
   uint64_t last() const { return last_; }
   // nullptr if the record was not kept.
   const CallRecord* Find(uint64_t sequence) const;
-  // The newest send or recv that is not known to be complete, or nullptr.
-  const CallRecord* OpenTransfer() const;
+  // The newest collective that is complete on this rank and that needs data of
+  // every rank: so every rank has begun it.  0: there is none.
+  uint64_t LastMet() const;
+  // The newest send or recv that is not known to be complete, or nullptr.  What
+  // comes before complete work of its stream is complete, and before a collective
+  // that every rank has begun: those up to the number `met`.
+  const CallRecord* OpenTransfer(uint64_t met) const;
   // The last call that was recorded, or nullptr.
   const CallRecord* Newest() const;
   const std::string& Label() const { return label_; }

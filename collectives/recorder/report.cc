@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -171,11 +173,19 @@ class Comparison {
     for (uint64_t sequence = from; sequence <= to; ++sequence) {
       if (!AreAlike(sequence)) return At(sequence);
     }
-    if (to == 0) return "no collective was submitted\n";
+    // Ranks without records may differ.
+    const bool has_all = Missing().empty();
+    if (to == 0) {
+      return has_all ? "no collective was submitted\n"
+                     : "the others have submitted no collective\n";
+    }
     const RankFile& file = *files_[0];
     const CallRecord* const last = file.Find(to);
-    return absl::StrCat("no difference; the last is ",
-                        last == nullptr ? "" : CallAt(file, *last), "\n");
+    return absl::StrCat(
+        has_all              ? "no difference; the last"
+        : files_.size() == 1 ? absl::StrCat("the last of rank ", file.rank())
+                             : "the others do not differ; their last",
+        " is ", last == nullptr ? "" : CallAt(file, *last), "\n");
   }
 
   // Ranks whose last collective comes before the records of others begin, so
@@ -227,9 +237,11 @@ class Comparison {
   // Sends and receives have no number that ranks share, so nothing aligns them:
   // says which rank has one that is not known to be complete.
   std::string Transfers() const {
+    uint64_t met = 0;
+    for (const auto& file : files_) met = std::max(met, file->LastMet());
     Groups groups;
     for (const auto& file : files_) {
-      const CallRecord* const record = file->OpenTransfer();
+      const CallRecord* const record = file->OpenTransfer(met);
       if (record != nullptr) groups.Add(CallOf(*file, *record), file->rank());
     }
     return groups.Lines("waits in", "wait in");
@@ -286,11 +298,12 @@ absl::StatusOr<std::string> Report(std::string_view folder) {
     communicators[(*file)->communicator()].Add(*std::move(file));
   }
   if (names.empty()) {
+    std::error_code error;  // then the path is empty
     return absl::NotFoundError(
         absl::StrCat(path,
                      " has no file of a recorder: the program must run with "
                      "DEVRT_COLLECTIVES_RECORD=",
-                     path));
+                     std::filesystem::absolute(path, error).string()));
   }
   std::string text;
   for (auto& [id, comparison] : communicators) {

@@ -155,6 +155,11 @@ Ring::~Ring() {
   if (fd_ >= 0) close(fd_);
 }
 
+void Ring::Discard() {
+  if (fd_ < 0 || header()->pid != static_cast<uint32_t>(getpid())) return;
+  unlink(path_.c_str());
+}
+
 void Ring::Withdraw() {
   const uint64_t number = header()->written.load(std::memory_order_relaxed);
   CallRecord* const record = At(number);
@@ -208,7 +213,7 @@ std::string Ring::Image(uint64_t from, uint64_t most, uint64_t newest) const {
   };
   if (has_gap) add(from, from + count - newest);
   add(has_gap ? last + 1 - newest : begin, last + 1);
-  return out.bytes();
+  return Seal(out.bytes());
 }
 
 uint32_t Ring::NameOf(const char* text) {

@@ -112,6 +112,8 @@ class Ring {
   static absl::StatusOr<std::unique_ptr<Ring>> Make(const Identity& identity,
                                                     std::string_view folder);
   ~Ring();
+  // Removes the file: no reader shall find it.
+  void Discard();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 

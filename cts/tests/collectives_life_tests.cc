@@ -63,8 +63,8 @@ void ARankThatNeverComes(Test& t) {
     t.Equal(state, DEVRT_COMM_PENDING, "a communicator that lacks a rank");
   }
   const RawStream s(t, devices[0]);
-  const devrt_submission_v0 submission = {sizeof submission, 0, comms[0],
-                                          s.handle(), nullptr};
+  const devrt_submission_v0 submission = {sizeof submission, 0,       comms[0],
+                                          s.handle(),        nullptr, nullptr};
   t.Code(table.Call<&Table::submit>(&submission, 1u), DEVRT_FAILED_PRECONDITION,
          "submit while it is PENDING");
   for (const devrt_comm comm : comms) {

@@ -126,8 +126,9 @@ void ExchangeInARing(const CollectiveTable& table,
             OpsOf(ring, n, r, memory.device_src(r), memory.device_dst(r));
         const devrt_submission_v0 both[] = {
             {sizeof both[0], 1, ranks.comm(r), ranks.stream(r).handle(),
-             &ops[0]},
-            {sizeof both[0], 1, ranks.comm(r), others[r].handle(), &ops[1]}};
+             &ops[0], nullptr},
+            {sizeof both[0], 1, ranks.comm(r), others[r].handle(), &ops[1],
+             nullptr}};
         const devrt_submission_v0* const first = both;
         t.Require(two_streams ? table.Call<&Table::submit>(first, 2u)
                               : ranks.Submit(r, ops),
@@ -171,8 +172,10 @@ void RefusedGroup(Test& t) {
   bad[0].op = DEVRT_COLLECTIVE_BROADCAST;
   bad[0].root_or_peer = static_cast<int32_t>(n);
   const devrt_submission_v0 both[] = {
-      {sizeof both[0], 1, ranks.comm(0), ranks.stream(0).handle(), &good[0]},
-      {sizeof both[0], 1, ranks.comm(0), ranks.stream(0).handle(), &bad[0]}};
+      {sizeof both[0], 1, ranks.comm(0), ranks.stream(0).handle(), &good[0],
+       nullptr},
+      {sizeof both[0], 1, ranks.comm(0), ranks.stream(0).handle(), &bad[0],
+       nullptr}};
   const devrt_submission_v0* const first = both;
   t.Require(t.Code(table.Call<&Table::submit>(first, 2u),
                    DEVRT_INVALID_ARGUMENT, "a group with a wrong operation"),

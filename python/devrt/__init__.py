@@ -69,6 +69,7 @@ from ._memory import *
 TYPE_CHECKING = False  # type checkers take it for typing's
 if TYPE_CHECKING:
     from . import accelerator, collectives, cuda, hip, interop, mtia, simulator, testing
+    from ._collective_calls import CollectiveError
     from ._facade import get_device_module
     from ._host_future import HostFuture
     from ._types import DeviceType, ExternalStream
@@ -80,6 +81,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "AxisError",
+    "CollectiveError",
     "CopyRequiredError",
     "CudaError",
     "DType",
@@ -228,6 +230,7 @@ _LATER = {
     "mtia": "mtia",
     "simulator": "simulator",
     "testing": "testing",
+    "CollectiveError": "_collective_calls",
     "get_device_module": "_facade",
     "HostFuture": "_host_future",
     "DeviceType": "_types",

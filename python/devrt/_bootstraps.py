@@ -68,11 +68,14 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     )
 
 
-def device_here(device: Union[Device, str, int, None]) -> Union[Device, str, int, None]:
+def device_here(
+    device: Union[Device, str, int, None], shared_device: bool
+) -> Union[Device, str, int, None]:
     """Returns the device that the launcher's local rank chooses, or `device`.
 
     A launcher chooses if `device` is None or the name of a backend.  It chooses the only
-    device that the process sees, or that with the number of the local rank.
+    device that the process sees, or that with the number of the local rank.  With
+    shared_device the numbers begin again behind the last device.
     """
     if device is not None and (not isinstance(device, str) or ":" in device):
         return device
@@ -82,10 +85,12 @@ def device_here(device: Union[Device, str, int, None]) -> Union[Device, str, int
     backend = _core.current_device(device).backend
     devices = _core.devices(backend)
     local = _number(variable)
+    if shared_device and local >= len(devices) > 0:
+        local %= len(devices)
     if len(devices) > 1 and not 0 <= local < len(devices):
         raise InvalidArgumentError(
             f"{variable} is {local}, but this process sees {len(devices)} devices of "
-            f"{backend}: pass `device`"
+            f"{backend}: pass `device`, or shared_device=True"
         )
     return devices[local if len(devices) > 1 else 0]
 

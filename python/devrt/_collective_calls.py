@@ -19,7 +19,8 @@ class CollectiveError(Error):
 
     Attributes:
     rank: the rank in this process.
-    sequence: the number of the collective that failed; 0: it is not known.
+    sequence: the number of the collective that failed, or of the first one that may
+        have; 0: it is not known.
     report: what was called on this rank, a line for each of the newest calls.
     """
 
@@ -85,9 +86,10 @@ def _failure(rank: Any, error: Error) -> CollectiveError:
     failure = CollectiveError(str(error))
     failure.code = error.code
     failure.rank = rank.rank
-    # The engine's number if it tells one, else that of the oldest open call.
+    # That of the call on this rank, else the engine's: of a call of other ranks.
     text = rank.failure[1]
-    named = re.search(r"#(\d+) ", text) or re.search(r"failed at (\d+) ", text)
+    named = (re.search(r" (?:failed|was aborted) (?:at|between) (\d+) [a-z_]+\(", text)
+             or re.search(r"(?<! send)(?<! recv) #(\d+) \(", text))
     failure.sequence = int(named[1]) if named else 0
     failure.report = "\n".join(_line(call) for call in rank.records()[-20:])
     return failure
@@ -95,7 +97,7 @@ def _failure(rank: Any, error: Error) -> CollectiveError:
 
 def _line(call: Dict[str, Any]) -> str:
     place = f" {call['file']}:{call['line']}" if call["file"] else ""
-    state = "complete" if call["end_ns"] else "not complete"
+    state = "complete" if call["end_ns"] else "not known to be complete"
     return f"{call['number']} {call['text']}{place} ({state})"
 
 

@@ -21,7 +21,9 @@ for in the process, in DEVRT_NCCL_LIBRARY, in the package nvidia-nccl and where 
 loader finds it.
 
 When a rank dies, or the ranks' operations differ, the communicator fails on every rank:
-CollectiveError, with the report of what each call was.
+CollectiveError, with the report of what each call was.  The outputs of operations that
+were not complete are undefined then, and reads of arrays do not tell that: x.tolist() and
+x.item() return such values without an error.  Call comm.wait() first, which raises it.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ __all__ = [
 ]
 
 _Options = Tuple[
-    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool, bool]
+    str, str, Optional[float], Optional[float], str, bool, bool, bool, bool, bool, bool]
 
 # The interpreter ends its threads where they are, and a communicator would wait for them.
 atexit.register(_core._end_exchanges)
@@ -258,6 +260,7 @@ class Communicator:
     ) -> None:
         """Waits for the stream's work, or for the failure of the communicator.
 
+        Call it before a read of results: reads of arrays do not tell a failure.
         timeout: in seconds; None: no limit.
         """
         self._call(self._core.wait, stream, timeout)
@@ -300,7 +303,8 @@ class Communicator:
         """Returns the newest calls, at most 4,096, oldest first.
 
         Keys: number, sequence (0 for send and recv), text, stream, submit_ns, end_ns
-        (of CLOCK_MONOTONIC; 0 while it is not complete), file and line.
+        (of CLOCK_MONOTONIC; 0: not known to be complete), file and line.  Asks the
+        engine, as `state` does; after a failure or an abort no call becomes complete.
         """
         records: List[Dict[str, Any]] = self._core.records()
         return records
@@ -322,12 +326,14 @@ def init(
     allow_mixed_versions: bool = False,
     check_signatures: bool = False,
     exchange_records: bool = False,
+    watch: bool = True,
 ) -> Communicator:
     """Returns this process's place in a communicator.  Every rank calls it.
 
     device: as devrt.device takes it.  None, or the name of a backend: the device with the
         number of this rank on its machine (LOCAL_RANK of torchrun, and those of Open MPI,
-        MPICH and Slurm), or the only device; without a launcher the current one.
+        MPICH and Slurm), or the only device; without a launcher the current one.  With
+        shared_device the numbers begin again behind the last device.
     bootstrap: how the ranks find each other:
         "auto"       what the launcher's variables describe
         "pmix"       the launcher itself: Open MPI's mpiexec, srun --mpi=pmix
@@ -351,12 +357,15 @@ def init(
         put(name: str, mine: bytes) and get(name: str, rank: int, timeout: float), which
         returns None for what is not there.  Both are called on threads of devrt; the end
         of the interpreter gives them half a second, and then stops them.
+    watch: a thread of devrt looks for failures and timeouts, every 100 ms.  Without it
+        wait finds both, and so does a submission that fails; `state` and `failure` find
+        what the engine tells.
     """
     _name_nccl()
-    device = device_here(device)
+    device = device_here(device, shared_device)
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
                order_across_communicators, allow_mixed_versions, check_signatures,
-               exchange_records)
+               exchange_records, watch)
     if bootstrap == "pmix" or (bootstrap == "auto" and pmix_alone()):
         return Communicator(_core._create_rank_over_pmix(device, options))
     if isinstance(bootstrap, (str, os.PathLike)) and os.fspath(bootstrap) != "auto":
@@ -408,6 +417,7 @@ def init_all(
     on_failure: str = "abort",
     shared_device: bool = False,
     order_across_communicators: bool = True,
+    watch: bool = True,
 ) -> List[Communicator]:
     """Returns a communicator for each device, all in this process.
 
@@ -416,7 +426,7 @@ def init_all(
     """
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
-               order_across_communicators, False, False, False)
+               order_across_communicators, False, False, False, watch)
     return [Communicator(core) for core in _core._create_ranks(list(devices), options)]
 
 

@@ -112,20 +112,29 @@ absl::StatusOr<std::vector<std::string>> Exchange::AllGather(
         absl::ToDoubleSeconds(deadline - absl::Now())));
     const Ref returned(
         arguments ? CallPython(all_gather_.ptr(), arguments.get()) : nullptr);
-    const Ref parts(returned ? WithoutUnwind([&] {
-      return PySequence_List(returned.get());
-    })
-                             : nullptr);
+    if (!returned) ThrowPythonError();
+    if (Py_TYPE(returned.get())->tp_iter == nullptr) {
+      return absl::DataLossError(
+          absl::StrCat("the bootstrap returned ", TypeName(returned.get()),
+                       ", expected a list with the bytes of each rank"));
+    }
+    const Ref parts(
+        WithoutUnwind([&] { return PySequence_List(returned.get()); }));
     if (!parts) ThrowPythonError();
     std::vector<std::string> all;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts.get()); ++i) {
-      const auto text =
-          nb::cast<nb::bytes>(nb::handle(PyList_GET_ITEM(parts.get(), i)));
-      all.emplace_back(text.c_str(), text.size());
+      PyObject* const part = PyList_GET_ITEM(parts.get(), i);
+      if (!PyBytes_Check(part)) {
+        return absl::DataLossError(absl::StrCat("the bootstrap returned ",
+                                                TypeName(part), " for rank ", i,
+                                                ", expected bytes"));
+      }
+      all.emplace_back(PyBytes_AS_STRING(part),
+                       static_cast<size_t>(PyBytes_GET_SIZE(part)));
     }
     return all;
   } catch (const std::exception&) {
-    raised_ = std::current_exception();
+    if (raised_ == nullptr) raised_ = std::current_exception();
     return absl::CancelledError("the bootstrap raised an exception");
   }
 }

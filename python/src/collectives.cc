@@ -4,27 +4,23 @@
 
 #include <nanobind/stl/pair.h>
 
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "devrt/collectives/bootstrap.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/collectives/operation.h"
 #include "devrt/guards/multi_stream_guard.h"
 #include "devrt/runtime/status.h"
-#include "python/src/array.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
+#include "python/src/collective_arguments.h"
 #include "python/src/collective_exchange.h"
 #include "python/src/device.h"
 #include "python/src/dtype.h"
@@ -38,73 +34,6 @@ using collectives::Bootstrap;
 using collectives::Communicator;
 using collectives::Group;
 using collectives::OpKind;
-using collectives::Reduction;
-
-absl::Duration DurationOf(nb::handle seconds) {
-  double number = 0;
-  if (seconds.is_none()) return absl::InfiniteDuration();
-  if (nb::try_cast(seconds, number)) return absl::Seconds(number);
-  PyErr_Format(PyExc_TypeError, "timeout is %R, expected seconds or None",
-               seconds.ptr());
-  ThrowPythonError();
-}
-
-absl::Time DeadlineOf(nb::handle s) { return absl::Now() + DurationOf(s); }
-
-OpKind KindOf(const std::string& name) {
-  for (uint32_t i = 0; i < DEVRT_COLLECTIVE_COUNT; ++i) {
-    const auto kind = static_cast<OpKind>(i);
-    if (name == ToString(kind)) return kind;
-  }
-  throw nb::value_error("no such collective");  // devrt.collectives names them
-}
-
-Reduction ReductionOf(const std::string& name) {
-  for (const Reduction reduction :
-       {Reduction::kSum, Reduction::kProd, Reduction::kMin, Reduction::kMax,
-        Reduction::kAvg}) {
-    if (name == ToString(reduction)) return reduction;
-  }
-  Check(absl::InvalidArgumentError("op is '" + name +
-                                   "', expected 'sum', 'prod', 'min', 'max' or "
-                                   "'avg'"));
-  return Reduction::kSum;
-}
-
-// (name, provider, init_timeout, timeout, on_failure, shared_device,
-// order_across_communicators, allow_mixed_versions, check_signatures,
-// exchange_records)
-collectives::Options OptionsOf(nb::handle values) try {
-  const bool is_tuple = PyTuple_Check(values.ptr()) != 0;
-  if (!is_tuple || PyTuple_GET_SIZE(values.ptr()) != 10) throw std::bad_cast();
-  collectives::Options options;
-  options.name = nb::cast<std::string>(values[0]);
-  options.provider = nb::cast<std::string>(values[1]);
-  options.init_timeout = DurationOf(values[2]);
-  options.timeout = DurationOf(values[3]);
-  const auto on_failure = nb::cast<std::string>(values[4]);
-  if (on_failure == "report") {
-    options.on_failure = collectives::OnFailure::kReport;
-  } else if (on_failure == "abort") {
-    options.on_failure = collectives::OnFailure::kAbort;
-  } else if (on_failure == "terminate") {
-    options.on_failure = collectives::OnFailure::kTerminate;
-  } else {
-    Check(absl::InvalidArgumentError(
-        "on_failure is '" + on_failure +
-        "', expected 'report', 'abort' or 'terminate'"));
-  }
-  options.shared_device = nb::cast<bool>(values[5]);
-  options.order_across_communicators = nb::cast<bool>(values[6]);
-  options.allow_mixed_versions = nb::cast<bool>(values[7]);
-  options.check_signatures = nb::cast<bool>(values[8]);
-  options.exchange_records = nb::cast<bool>(values[9]);
-  return options;
-} catch (const std::bad_cast&) {
-  PyErr_Format(PyExc_TypeError, "options are %R, expected those of init()",
-               values.ptr());
-  ThrowPythonError();
-}
 
 // What a call of Create uses, which may go on in the background.
 struct Creation {
@@ -182,8 +111,10 @@ class Rank {
     return nb::make_tuple(absl::StatusCodeToString(status.code()),
                           ToText(std::string(status.message())));
   }
-  nb::object Split(int color, int key) {
+  nb::object Split(nb::handle of_color, nb::handle of_key) {
     const SiteHere site;
+    const int color = Int32Of(of_color, "color");
+    const int key = Int32Of(of_key, "key");
     const auto child = std::make_shared<std::optional<Communicator>>();
     RunOnStream([communicator = communicator_, child, color, key,
                  here = CallSite(site)]() -> absl::Status {
@@ -193,20 +124,20 @@ class Rank {
     if (!child->has_value()) return nb::none();
     return nb::cast(new Rank(*std::move(*child)));
   }
-  Rank* Shrink(std::vector<int> gone) {
+  Rank* Shrink(nb::handle gone) {
     const SiteHere site;
     const auto child = std::make_shared<std::optional<Communicator>>();
-    RunOrThrow(backend(),
-               [communicator = communicator_, child, gone = std::move(gone),
-                here = CallSite(site)]() -> absl::Status {
-                 DEVRT_ASSIGN_OR_RETURN(*child,
-                                        communicator->Shrink(gone, here));
-                 return absl::OkStatus();
-               });
+    RunOrThrow(
+        backend(),
+        [communicator = communicator_, child, gone = Int32sOf(gone, "gone"),
+         here = CallSite(site)]() -> absl::Status {
+          DEVRT_ASSIGN_OR_RETURN(*child, communicator->Shrink(gone, here));
+          return absl::OkStatus();
+        });
     return new Rank(*std::move(*child));
   }
   bool Supports(const std::string& kind, nb::object dtype,
-                const std::string& op) const {
+                nb::handle op) const {
     DType type = kFloat32;
     if (!ParseDType(dtype.ptr(), &type)) ThrowPythonError();
     return Check(get().Supports(KindOf(kind), type, ReductionOf(op)));
@@ -274,8 +205,7 @@ class Ranks {
   const BackendEntry* backend_ = nullptr;
 };
 
-nb::list SplitAll(nb::list ranks, std::vector<int> colors,
-                  std::vector<int> keys) {
+nb::list SplitAll(nb::list ranks, nb::handle colors, nb::handle keys) {
   using Children = std::vector<std::optional<Communicator>>;
   const SiteHere site;
   const auto made = std::make_shared<Children>();
@@ -285,7 +215,8 @@ nb::list SplitAll(nb::list ranks, std::vector<int> colors,
     streams.push_back(nb::cast<const Rank*>(rank)->CurrentStreamHere());
   }
   Ranks(ranks).Run([made, streams = std::move(streams),
-                    colors = std::move(colors), keys = std::move(keys),
+                    colors = Int32sOf(colors, "colors"),
+                    keys = Int32sOf(keys, "keys"),
                     here = CallSite(site)](auto all) -> absl::Status {
     const MultiStreamGuard guard(streams);
     DEVRT_RETURN_IF_ERROR(guard.status());
@@ -301,10 +232,10 @@ nb::list SplitAll(nb::list ranks, std::vector<int> colors,
   return children;
 }
 
-nb::list ShrinkAll(nb::list ranks, std::vector<int> gone) {
+nb::list ShrinkAll(nb::list ranks, nb::handle gone) {
   const SiteHere site;
   const auto made = std::make_shared<std::vector<Communicator>>();
-  Ranks(ranks).Run([made, gone = std::move(gone),
+  Ranks(ranks).Run([made, gone = Int32sOf(gone, "gone"),
                     here = CallSite(site)](auto all) -> absl::Status {
     DEVRT_ASSIGN_OR_RETURN(*made, Communicator::ShrinkAll(all, gone, here));
     return absl::OkStatus();
@@ -355,8 +286,10 @@ Rank* CreateRank(nb::handle device, nb::handle options,
                       : nullptr);
 }
 
-Rank* CreateOver(nb::object device, int rank, int size, nb::object all_gather,
-                 nb::object options) {
+Rank* CreateOver(nb::object device, nb::handle of_rank, nb::handle of_size,
+                 nb::object all_gather, nb::object options) {
+  const int rank = Int32Of(of_rank, "rank");
+  const int size = Int32Of(of_size, "size");
   auto creation = std::make_shared<Creation>();
   creation->exchange = Exchange::Make(std::move(all_gather));
   creation->bootstrap = Check(collectives::FromCallbacks(
@@ -364,8 +297,11 @@ Rank* CreateOver(nb::object device, int rank, int size, nb::object all_gather,
   return CreateRank(device, options, std::move(creation));
 }
 
-Rank* CreateInFolder(nb::object device, const std::string& folder, int rank,
-                     int size, const std::string& job, nb::object options) {
+Rank* CreateInFolder(nb::object device, const std::string& folder,
+                     nb::handle of_rank, nb::handle of_size,
+                     const std::string& job, nb::object options) {
+  const int rank = Int32Of(of_rank, "rank");
+  const int size = Int32Of(of_size, "size");
   auto creation = std::make_shared<Creation>();
   creation->bootstrap = Check(WithoutLock(
       [&] { return collectives::FromFile(folder, rank, size, job); }));
@@ -390,16 +326,6 @@ nb::list CreateAll(nb::object devices, nb::object options) {
   return ranks;
 }
 
-const Array* ArrayArgument(nb::handle object) {
-  if (object.is_none()) return nullptr;
-  if (!IsArray(object.ptr())) {
-    PyErr_Format(PyExc_TypeError, "expected a devrt.Array, not %s",
-                 TypeName(object.ptr()));
-    ThrowPythonError();
-  }
-  return &ArrayOf(object.ptr());
-}
-
 // The program's line, (address of the file's name, line), for SubmitAll.  The
 // name lives as long as the process.
 nb::tuple LineHere() {
@@ -419,12 +345,14 @@ void SubmitAll(nb::list operations) {
   Group group;
   const SiteHere site;
   for (const nb::handle entry : operations) {
+    const OpKind kind = KindOf(TextOf(entry[1], "operation"));
+    const bool is_transfer = kind == OpKind::kSend || kind == OpKind::kRecv;
     group.Add(
         nb::cast<const Rank*>(entry[0])->get(),
-        collectives::Operation(KindOf(nb::cast<std::string>(entry[1])),
-                               ArrayArgument(entry[2]), ArrayArgument(entry[3]),
-                               ReductionOf(nb::cast<std::string>(entry[4])),
-                               nb::cast<int>(entry[5]), SiteOf(entry[7])),
+        collectives::Operation(kind, ArrayArgument(entry[2]),
+                               ArrayArgument(entry[3]), ReductionOf(entry[4]),
+                               Int32Of(entry[5], is_transfer ? "peer" : "root"),
+                               SiteOf(entry[7])),
         StreamOf(nb::handle(entry[6]).ptr()));
   }
   Check(WithoutLock([&] { return group.Submit(site); }));

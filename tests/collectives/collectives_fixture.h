@@ -17,8 +17,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "devrt/collectives/bootstrap.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/devrt.h"
@@ -31,6 +33,27 @@ using collectives::Group;
 using collectives::Operation;
 using collectives::OpKind;
 using collectives::Reduction;
+
+// Spoils what one exchange, counted from 1, returns to the rank of this object.
+class SpoiledBootstrap final : public collectives::Bootstrap {
+ public:
+  using Parts = absl::StatusOr<std::vector<std::string>>;
+  SpoiledBootstrap(collectives::Bootstrap* of, int exchange,
+                   std::function<void(Parts*)> spoil)
+      : of_(of), left_(exchange), spoil_(std::move(spoil)) {}
+  int rank() const override { return of_->rank(); }
+  int size() const override { return of_->size(); }
+  Parts AllGather(std::string mine, absl::Time deadline) override {
+    Parts parts = of_->AllGather(std::move(mine), deadline);
+    if (--left_ == 0 && spoil_ != nullptr) spoil_(&parts);
+    return parts;
+  }
+
+ private:
+  collectives::Bootstrap* const of_;
+  int left_;
+  const std::function<void(Parts*)> spoil_;
+};
 
 class CommTest : public ::testing::Test {
  public:

@@ -74,6 +74,10 @@ TEST_F(Create, RefusesBadArguments) {
   EXPECT_THAT(Communicator::CreateAll(devs(2), other).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("Options::provider is \"nccl\"")));
+  other.provider = "mpi";
+  EXPECT_THAT(Communicator::CreateAll(devs(2), other).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("called RegisterMpi of mpi_engine.h")));
 }
 
 TEST_F(Create, RefusesOneDeviceForTwoRanks) {

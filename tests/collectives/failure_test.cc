@@ -89,6 +89,25 @@ TEST_F(Mismatch, BehindCallsThatAreComplete) {
   }
 }
 
+// Each rank's call has its own line, not that of Submit.
+TEST_F(Mismatch, OfAGroupTellsTheLineOfEachCall) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 5, 1)};
+  Group group;
+  const int line = __LINE__ + 1;
+  group.Add(ranks[0], ops::AllReduce(x[0], x[0]));
+  group.Add(ranks[1], ops::AllReduce(x[1], x[1]));
+  ASSERT_OK(group.Submit());
+  const auto call = [line](int rank, int count) {
+    return "rank " + std::to_string(rank) + ": all_reduce #1 (int32 x " +
+           std::to_string(count) + ", sum) at ../tests/collectives/" +
+           "failure_test.cc:" + std::to_string(line + rank);
+  };
+  EXPECT_THAT(ranks[0].Wait(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(call(0, 4) + "; " + call(1, 5))));
+}
+
 // Where one point in time cannot be told, the range is.
 TEST_F(Abort, TellsTheRangeOfOpenCalls) {
   std::vector<Communicator> ranks = MakeRanks(2);
@@ -176,6 +195,13 @@ TEST_F(Timeout, ThenShrink) {
   }
   ASSERT_OK(group.Submit());
   EXPECT_THAT(Ints(x[0]), Each(3));
+  // The engine names the child by the number that this process knows.
+  ASSERT_OK((*small)[0].AllReduce(x[0], x[0]));
+  const std::string number = std::to_string(rest[0].id());
+  EXPECT_THAT((*small)[0].Wait().ToString(),
+              AllOf(HasSubstr("communicator " + number + "/0.shrunk (rank 0"),
+                    HasSubstr("communicator \"" + number +
+                              " without rank 1\": all_reduce #2")));
 }
 
 // K-C11
@@ -222,6 +248,17 @@ TEST_F(Abort, OfFourCommunicatorsOfADevice) {
                 StatusIs(absl::StatusCode::kAborted, ::testing::_));
   }
   EXPECT_OK(dev().Synchronize());
+}
+
+// Decision 46: a read does not tell it.
+TEST_F(Failure, IsToldByWaitAndNotByARead) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 5, 1)};
+  for (int i = 0; i < 2; ++i) ASSERT_OK(ranks[i].AllReduce(x[i], x[i]));
+  EXPECT_OK(x[0].Ready());
+  EXPECT_THAT(Ints(x[0]), Each(-1));  // 0xFF, the bytes of no rank
+  EXPECT_THAT(ranks[0].Wait(),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::_));
 }
 
 TEST_F(Failure, EndsTheOthersOfTheDevice) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "collectives/core/comm.h"
 #include "devrt/collectives/communicator.h"
 #include "tests/collectives/collectives_fixture.h"
 
@@ -146,8 +147,27 @@ TEST_F(HostEngines, ACallIsRecordedBeforeItReturns) {
   ASSERT_TRUE(comm.AllReduce(x, x).ok());
   EXPECT_EQ(recorded, 1u);
   EXPECT_EQ(end_ns, 0u);
-  ASSERT_TRUE(comm.Wait().ok());
-  EXPECT_NE(comm.Records().back().end_ns, 0u);
+  EXPECT_NE(comm.comm()->ring->Find(1)->end_ns, 0u);  // without a Wait
+}
+
+// The calls before have returned, so that they are complete.
+TEST_F(HostEngines, AFailureNamesTheCallThatFailed) {
+  Communicator comm = Make(absl::Milliseconds(20));
+  const Array x = Of(1);
+  const Array y = Of(1);
+  ASSERT_OK(comm.AllReduce(x, x));
+  collectives::Group group;
+  group.Add(comm, collectives::AllReduce(x, x));
+  group.Add(comm, collectives::AllReduce(y, y));
+  ASSERT_OK(group.Submit());
+  g_behaviour.ends = false;
+  EXPECT_THAT(comm.AllReduce(x, x),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       ::testing::HasSubstr(" failed at 4 all_reduce(")));
+  g_behaviour.ends = true;
+  const auto calls = comm.Records();
+  ASSERT_EQ(calls.size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(calls[i].end_ns != 0, i < 3) << i;
 }
 
 TEST_F(HostEngines, AnErrorOfTheEngineFailsTheCommunicator) {

@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -175,23 +176,80 @@ void CallsThatDiffer(Device device, Bootstrap* bootstrap) {
   ExpectOk(comm.Finish(), "Finish");
 }
 
+// The last rank has fewer elements, and nothing compares the calls.  The rank
+// has an error where the program wants to be told of MPI's.
+void CountsThatDiffer(Device device, Bootstrap* bootstrap) {
+  MPI_Errhandler before;
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Options options = MpiOptions();
+  options.timeout = absl::Seconds(2);  // of ranks that wait for the last one
+  Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  const bool is_last = comm.rank() + 1 == comm.size();
+  const Array x = Of(device, is_last ? 8 : 16, 1);
+  const absl::Status status = comm.AllReduce(x, x);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
+  MPI_Errhandler_free(&before);
+  if (!is_last) {
+    comm.Abort("the last rank has failed").IgnoreError();
+    return;
+  }
+  Expect(absl::StrContains(status.message(), "truncated: if the operations of"),
+         "MPI's error, and how to find the mismatch", status.ToString());
+  Expect(comm.state() == devrt::collectives::State::kFailed,
+         "the communicator has failed", ToString(comm.state()));
+}
+
 // The last rank does not come: the others' time ends, and the communicator.
 void OneIsMissing(Device device, Bootstrap* bootstrap) {
   Options options = MpiOptions();
   options.timeout = absl::Milliseconds(200);
   Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  const Array x = Of(device, 4, 1);
+  ExpectOk(comm.Broadcast(x, 0), "broadcast");
   if (comm.rank() + 1 == comm.size()) {
     ExpectOk(comm.Abort("it does not come"), "Abort");
     return;
   }
-  const Array x = Of(device, 4, 1);
   const absl::Status late = comm.AllReduce(x, x);
-  Expect(!late.ok() && absl::StrContains(late.message(), "did not come"),
+  Expect(!late.ok() && absl::StrContains(late.message(), "did not come") &&
+             absl::StrContains(late.message(), "failed at 2 all_reduce("),
          "the time of the operation ends", late.ToString());
+  const auto calls = comm.Records();
+  Expect(calls.size() == 2 && calls[0].end_ns != 0 && calls[1].end_ns == 0,
+         "the broadcast alone is complete", absl::StrCat(calls.size()));
   Expect(comm.state() != devrt::collectives::State::kReady,
          "the communicator has failed", ToString(comm.state()));
   Expect(absl::IsAborted(comm.AllReduce(x, x)), "ABORTED afterwards",
          "another answer");
+}
+
+// The last rank cannot make its recorder's file, as on a full disk.  Every rank
+// has an error, and none waits for it in MPI.
+void NoRecorder(Device device, Bootstrap* bootstrap) {
+  const char* const variable = "DEVRT_COLLECTIVES_RECORD";
+  const bool is_last = bootstrap->rank() + 1 == bootstrap->size();
+  if (is_last) setenv(variable, "/no/such/folder", 1);
+  const absl::Status refused =
+      Communicator::Create(device, *bootstrap, MpiOptions()).status();
+  unsetenv(variable);
+  Expect(
+      is_last ? absl::IsNotFound(refused) : absl::IsFailedPrecondition(refused),
+      "a communicator without the last rank's recorder", refused.ToString());
+  Expect(absl::StrContains(refused.message(), "/no/such/folder"),
+         "every rank names the file", refused.ToString());
+
+  Options options = MpiOptions();
+  options.init_timeout = absl::Seconds(1);
+  Communicator comm = Value(Communicator::Create(device, *bootstrap, options));
+  if (is_last) setenv(variable, "/no/such/folder", 1);
+  const absl::Status no_child = comm.Split(0, 0).status();
+  unsetenv(variable);
+  Expect(
+      is_last ? absl::IsNotFound(no_child) : absl::IsDeadlineExceeded(no_child),
+      "no child without the last rank's recorder", no_child.ToString());
+  Expect(comm.state() == devrt::collectives::State::kFailed,
+         "the parent has failed", ToString(comm.state()));
 }
 
 // Rank 0 cannot finish before the others do (K-C16).
@@ -237,6 +295,8 @@ Communicator Run(const char* backend) {
   }
   CallsThatDiffer(device, bootstrap.get());
   FinishesTogether(device, bootstrap.get());
+  CountsThatDiffer(device, bootstrap.get());
+  NoRecorder(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
   return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }

@@ -238,10 +238,10 @@ TEST_F(RandomPrograms, EqualTheReference) {
 }
 
 // The figure of the specification: 1,024 ranks x 1,000 all-reduces of 4 KiB in
-// less than 10 s, with DEVRT_TEST_RANKS=1024 DEVRT_TEST_CALLS=1000, and
-// DEVRT_MTIA=devices=1024 where the number of devices is given.  By default so
-// few that ThreadSanitizer, which follows 63 locks of a thread unless
-// TSAN_OPTIONS has detect_deadlocks=0, can follow.
+// less than 10 s, with DEVRT_TEST_RANKS=1024 DEVRT_TEST_CALLS=1000.  The ranks
+// share the devices of the fixture.  By default so few that ThreadSanitizer,
+// which follows 63 locks of a thread, can follow, unless TSAN_OPTIONS has
+// detect_deadlocks=0.
 TEST_F(RandomPrograms, ManyRanks) {
   const int ranks_wanted = static_cast<int>(NumberFrom("DEVRT_TEST_RANKS", 32));
   const uint64_t calls = NumberFrom("DEVRT_TEST_CALLS", 10);

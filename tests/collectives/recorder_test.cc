@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "collectives/core/comm.h"
 #include "collectives/recorder/report.h"
 #include "collectives/recorder/ring.h"
 #include "tests/collectives/collectives_fixture.h"
@@ -28,11 +27,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using collectives::RecordedCall;
 using collectives::Report;
 using collectives::internal::Call;
 using collectives::internal::kRecords;
-using collectives::internal::OpenCalls;
 using collectives::internal::Ring;
 namespace ops = collectives;
 
@@ -79,31 +76,6 @@ class RecorderTest : public CommTest {
 using Records = RecorderTest;
 using Reports = RecorderTest;
 
-TEST_F(Records, OfACommunicator) {
-  std::vector<Communicator> ranks = MakeRanks(2);
-  const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 4, 2)};
-  Group group;
-  for (int i = 0; i < 2; ++i) {
-    group.Add(ranks[i], ops::AllReduce(x[i], x[i]));
-    group.Add(ranks[i], i == 0 ? ops::Send(x[i], 1) : ops::Recv(x[i], 0));
-    group.Add(ranks[i], ops::Broadcast(x[i], 1));
-  }
-  ASSERT_OK(group.Submit());
-  EXPECT_EQ(ranks[1].Records()[0].end_ns, 0u);
-  ASSERT_OK(ranks[1].Wait());
-  const std::vector<RecordedCall> calls = ranks[1].Records();
-  ASSERT_EQ(calls.size(), 3u);
-  EXPECT_EQ(calls[0].text, "all_reduce(int32 x 4, sum)");
-  EXPECT_EQ(calls[1].text, "recv(int32 x 4, from 0)");
-  EXPECT_EQ(calls[2].text, "broadcast(int32 x 4, root 1)");
-  EXPECT_EQ(calls[0].sequence, 1u);
-  EXPECT_EQ(calls[1].sequence, 0u);
-  EXPECT_EQ(calls[2].sequence, 2u);
-  EXPECT_THAT(calls[2].file, HasSubstr("recorder_test.cc"));
-  EXPECT_GT(calls[2].line, 0);
-  EXPECT_GE(calls[2].end_ns, calls[2].submit_ns);
-}
-
 TEST_F(Records, KeepTheNewest) {
   const auto ring = MakeRing(0, 1);
   for (uint64_t i = 1; i <= kRecords + 10; ++i) {
@@ -115,29 +87,6 @@ TEST_F(Records, KeepTheNewest) {
   EXPECT_EQ(ring->Find(kRecords + 11), nullptr);
   ring->End(5);  // whose place another call has
   EXPECT_EQ(ring->Find(5 + kRecords)->end_ns, 0u);
-}
-
-// Of its calls only the newest have records, and no older call is open.
-TEST_F(Records, OfAGroupThatIsLarger) {
-  std::vector<Communicator> ranks = MakeRanks(1);
-  const Array x = Filled(0, 4, 1);
-  ASSERT_OK(ranks[0].AllReduce(x, x));
-  Group group;
-  for (uint64_t i = 0; i < kRecords + 9; ++i) {
-    group.Add(ranks[0], ops::AllReduce(x, x));
-  }
-  ASSERT_OK(group.Submit());
-  const auto open = [&ranks] {
-    return OpenCalls(*ranks[0].comm(), /*asks=*/false).size();
-  };
-  EXPECT_EQ(open(), kRecords);
-  ASSERT_OK(ranks[0].Wait());
-  const std::vector<RecordedCall> calls = ranks[0].Records();
-  ASSERT_EQ(calls.size(), kRecords);
-  EXPECT_EQ(calls[0].number, 11u);
-  EXPECT_NE(calls[0].end_ns, 0u);
-  EXPECT_NE(calls.back().end_ns, 0u);
-  EXPECT_EQ(open(), 0u);
 }
 
 // A call from Python may have no line.
@@ -193,9 +142,30 @@ TEST_F(Reports, NoDifference) {
             "all_reduce(float32 x 4, sum) train.cc:41\n");
 }
 
+// Of a rank without records nobody knows whether it differs.
+TEST_F(Reports, NoDifferenceOfSome) {
+  const auto a = MakeRing(0, 3);
+  EXPECT_THAT(ReportText(), HasSubstr("ranks 1, 2 have left no records; the "
+                                      "others have submitted no collective\n"));
+  a->Append(AllReduceOf(1, 4));
+  EXPECT_THAT(ReportText(), HasSubstr("; the last of rank 0 is 1 all_reduce("));
+  const auto b = MakeRing(1, 3);
+  b->Append(AllReduceOf(1, 4));
+  EXPECT_EQ(
+      ReportText(),
+      "communicator 3 grads, 3 ranks: rank 2 has left no records; the "
+      "others do not differ; their last is 1 all_reduce(float32 x 4, sum) "
+      "train.cc:41\n");
+}
+
 TEST_F(Reports, RefuseWhatIsNone) {
   EXPECT_THAT(Report(folder_), StatusIs(absl::StatusCode::kNotFound,
                                         HasSubstr("DEVRT_COLLECTIVES_RECORD")));
+  // The variable takes an absolute path only.
+  ASSERT_EQ(chdir(folder_.c_str()), 0);
+  EXPECT_THAT(Report("."), StatusIs(absl::StatusCode::kNotFound,
+                                    HasSubstr("DEVRT_COLLECTIVES_RECORD=/")));
+  ASSERT_EQ(chdir("/"), 0);
   EXPECT_THAT(Report(folder_ + "/none"),
               StatusIs(absl::StatusCode::kNotFound, ::testing::_));
   const auto ring = MakeRing(0, 1);
@@ -241,6 +211,33 @@ TEST_F(Reports, WhoWaitsInATransfer) {
             "  ranks 0, 2 wait in recv(float32 x 4, from 1) ring.cc:30\n");
 }
 
+// A transfer is complete if its stream has begun later work.
+TEST_F(Reports, NoWaitBeforeACollectiveThatAllHaveBegun) {
+  const auto first = MakeRing(0, 2);
+  const auto second = MakeRing(1, 2);
+  Call transfer = AllReduceOf(0, 4, 20);
+  transfer.op = DEVRT_COLLECTIVE_SEND;
+  Call other = transfer;  // on a stream of its own
+  other.stream = 9;
+  other.site.line = 21;
+  second->Append(transfer, /*now_ns=*/10);
+  second->Append(other, 10);
+  second->Append(AllReduceOf(1, 4), 20);
+  const uint64_t end = first->Append(AllReduceOf(1, 4), 20);
+  transfer.site.line = 22;
+  second->Append(transfer, 20);  // of the group of the collective
+  EXPECT_THAT(ReportText(), HasSubstr("rank 1 waits in send(float32 x 4, to 0) "
+                                      "train.cc:22\n"));
+  second->Withdraw();
+  EXPECT_THAT(ReportText(), HasSubstr("train.cc:21\n"));  // the newest
+  // Its end on one rank says that the other rank has begun it.
+  first->End(end);
+  EXPECT_THAT(ReportText(), HasSubstr("train.cc:21\n"));
+  const uint64_t later = second->Append(other, 30);
+  second->End(later);
+  EXPECT_THAT(ReportText(), Not(HasSubstr(" wait")));
+}
+
 // What ranks send over a bootstrap after a failure.
 TEST_F(Reports, OfImages) {
   using collectives::internal::CompareImages;
@@ -258,12 +255,21 @@ TEST_F(Reports, OfImages) {
       "ranks 2, 3 have left no records; they differ at 118; rank 0 is "
       "at 118 all_reduce(float32 x 4096, sum) train.cc:41; rank 1 is at "
       "117 all_reduce(float32 x 4096, sum) train.cc:41; what rank 3 sent "
-      "is no image of a recorder");
+      "is damaged, or no image of a recorder");
   EXPECT_EQ(CompareImages({std::nullopt, image}),
             "no rank sent its records; what rank 1 sent is of rank 0, not 1");
   EXPECT_EQ(CompareImages({image.substr(0, image.size() - 1)}),
-            "no rank sent its records; what rank 0 sent has a record of "
-            "another size");
+            "no rank sent its records; what rank 0 sent is damaged, or no "
+            "image of a recorder");
+  // In the header, a name, the count of a record, and the checksum.
+  for (const size_t at :
+       {size_t{20}, image.size() / 2, image.size() - 60, image.size() - 1}) {
+    std::string damaged = image;
+    damaged[at] ^= 1;
+    EXPECT_EQ(CompareImages({damaged}),
+              "no rank sent its records; what rank 0 sent is damaged, or no "
+              "image of a recorder");
+  }
 }
 
 // A rank far ahead gives the calls from its oldest open one on.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // K-C6: what is refused enqueues nothing, and leaves communicators as they are.
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,8 @@ TEST_F(Refused, ArgumentsOfOperations) {
       {ops::Broadcast(x, 2), "root 2 is no rank: there are 2"},
       {ops::Broadcast(x, -1), "root -1 is no rank"},
       {ops::Send(x, 5), "peer 5 is no rank"},
+      {ops::Send(x, 0), "peer 0 is this rank itself"},
+      {ops::Recv(x, 0), "peer 0 is this rank itself"},
       {null_src, "src is null"},
       {huge, "fit into an address space"},
   };
@@ -124,6 +127,35 @@ TEST_F(Refused, OptionsOfOneRank) {
                                HasSubstr("rank 1 cannot take part")));
   EXPECT_THAT(got[1], StatusIs(absl::StatusCode::kInvalidArgument,
                                HasSubstr("Options::init_timeout is")));
+}
+
+// A rank that fails when the others have its record tells them, too.
+TEST_F(Refused, BytesForOneRank) {
+  const struct {
+    std::function<void(SpoiledBootstrap::Parts*)> spoil;
+    absl::StatusCode code;
+    const char* text;
+  } kCases[] = {
+      {[](SpoiledBootstrap::Parts* parts) { (**parts)[0][40] ^= 1; },
+       absl::StatusCode::kDataLoss, "bytes for rank 0 that this version"},
+      {[](SpoiledBootstrap::Parts* parts) {
+         *parts = absl::PermissionDeniedError("a link");
+       },
+       absl::StatusCode::kPermissionDenied, "a link"},
+  };
+  for (const auto& c : kCases) {
+    std::vector<absl::Status> got(3);
+    InThreads(3, [&](int i, collectives::Bootstrap& bootstrap) {
+      SpoiledBootstrap spoiled(&bootstrap, 1, i == 1 ? c.spoil : nullptr);
+      got[i] = Communicator::Create(dev(i), spoiled).status();
+    });
+    EXPECT_THAT(got[1], StatusIs(c.code, HasSubstr(c.text)));
+    for (const int i : {0, 2}) {
+      EXPECT_THAT(got[i], StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   AllOf(HasSubstr("rank 1 cannot take part: "),
+                                         HasSubstr(c.text))));
+    }
+  }
 }
 
 // One rank that cannot end keeps the others as they are.
@@ -209,6 +241,25 @@ TEST(RanksThatDiffer, NameTheFeaturesThatSomeLack) {
   EXPECT_OK(collectives::internal::CheckRecords(records));
   EXPECT_EQ(collectives::internal::MissingFlags(records),
             uint32_t{DEVRT_COLLECTIVES_SHRINK | DEVRT_COLLECTIVES_SPLIT});
+}
+
+// What a user can do who has one GPU.
+TEST(RanksThatDiffer, SayWhichEnginesShareADevice) {
+  constexpr char kRemedy[] =
+      "nccl 2.28.9 cannot share one: nccl can from 2.30, and provider \"mpi\" "
+      "can";
+  auto records = RecordsOf(2);
+  for (auto& record : records) record.uuid = "GPU-1";
+  EXPECT_THAT(collectives::internal::CheckRecords(records),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("ranks 0 and 1 both have "),
+                             HasSubstr("take Options::shared_device, but "),
+                             HasSubstr(kRemedy))));
+  for (auto& record : records) record.shared_device = 1;
+  EXPECT_THAT(collectives::internal::CheckRecords(records),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(kRemedy)));
+  for (auto& record : records) record.flags |= DEVRT_COLLECTIVES_SHARED_DEVICE;
+  EXPECT_OK(collectives::internal::CheckRecords(records));
 }
 
 // The engine keeps the order of a device where its user asks for it.

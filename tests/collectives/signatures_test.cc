@@ -139,6 +139,26 @@ TEST_F(Signatures, OfARankThatDoesNotCome) {
       options);
 }
 
+// No rank is accused of a call that it has not made.
+TEST_F(Signatures, ThatAreDamaged) {
+  constexpr int kExchange = 3;  // behind the two of Create
+  InThreads(kRanks, [](int i, collectives::Bootstrap& bootstrap) {
+    SpoiledBootstrap spoiled(&bootstrap, kExchange,
+                             [i](SpoiledBootstrap::Parts* parts) {
+                               const size_t count = (**parts)[0].find(" x 4");
+                               if (i == 1) (**parts)[0][count + 3] = '7';
+                             });
+    Communicator rank = Must(Communicator::Create(dev(i), spoiled, Checking()));
+    const Array x = Filled(i, 4, 1);
+    const absl::Status status = rank.AllReduce(x, x);
+    if (i != 1) return;
+    EXPECT_THAT(status.ToString(),
+                AllOf(HasSubstr("ABORTED"), HasSubstr("bytes for rank 0, which "
+                                                      "are damaged, or no ")));
+    EXPECT_EQ(rank.state(), collectives::State::kFailed);
+  });
+}
+
 TEST_F(Signatures, NeedAThreadForEachRank) {
   EXPECT_EQ(Communicator::CreateAll(devs(2), Checking()).status().code(),
             absl::StatusCode::kUnimplemented);

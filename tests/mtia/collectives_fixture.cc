@@ -65,9 +65,10 @@ devrt_collective_v0 CollectivesTest::Op(uint32_t op, uint32_t dtype,
 
 devrt_status CollectivesTest::TrySubmit(
     const TestRank& rank, const std::vector<devrt_collective_v0>& ops) {
-  const devrt_submission_v0 submission = {sizeof submission,
-                                          static_cast<uint32_t>(ops.size()),
-                                          rank.comm, rank.stream, ops.data()};
+  const devrt_submission_v0 submission = {
+      sizeof submission, static_cast<uint32_t>(ops.size()),
+      rank.comm,         rank.stream,
+      ops.data(),        nullptr};
   return table().submit(self(), &submission, 1);
 }
 

@@ -296,8 +296,8 @@ TEST_F(Collectives, AGroupOnTwoStreamsNeedsOneSlot) {
       const devrt_collective_v0 receive =
           Op(DEVRT_COLLECTIVE_RECV, DEVRT_INT64, 1, nullptr, out[r], 0, peer);
       const devrt_submission_v0 both[] = {
-          {sizeof both[0], 1, ranks[r].comm, ranks[r].stream, &send},
-          {sizeof both[0], 1, ranks[r].comm, others[r], &receive}};
+          {sizeof both[0], 1, ranks[r].comm, ranks[r].stream, &send, nullptr},
+          {sizeof both[0], 1, ranks[r].comm, others[r], &receive, nullptr}};
       OK(table().submit(self(), both, 2));
     }
     SyncAll(ranks);
@@ -355,8 +355,8 @@ TEST_F(Collectives, AGroupOfTwoCommunicatorsNeedsNoOrder) {
           Op(DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_INT64, 1, cells[2 * r + 1],
              cells[2 * r + 1]);
       devrt_submission_v0 both[] = {
-          {sizeof both[0], 1, a[r].comm, a[r].stream, &first},
-          {sizeof both[0], 1, b[r].comm, b[r].stream, &second}};
+          {sizeof both[0], 1, a[r].comm, a[r].stream, &first, nullptr},
+          {sizeof both[0], 1, b[r].comm, b[r].stream, &second, nullptr}};
       if (r == 1) std::swap(both[0], both[1]);
       OK(table().submit(self(), both, 2));
     }

@@ -54,9 +54,9 @@ std::string StateText(const Member& member, uint32_t rank) {
 const char* CollectiveName(uint32_t op) { return kNames[op]; }
 
 std::string CommText(const Communicator& comm) {
-  std::string text = "communicator " + std::to_string(comm.number);
-  if (!comm.name.empty()) text += " \"" + comm.name + "\"";
-  return text;
+  // A name has the host's number in it, and two numbers would confuse.
+  return "communicator " + (comm.name.empty() ? std::to_string(comm.number)
+                                              : "\"" + comm.name + "\"");
 }
 
 std::string RanksText(const std::vector<uint32_t>& ranks) {
@@ -122,7 +122,7 @@ std::string CallsText(const std::vector<const Member*>& members) {
   std::vector<std::pair<std::string, std::vector<uint32_t>>> groups;
   std::map<std::string, size_t> known;
   for (const Member* const m : members) {
-    const std::string text = CallText(*m) + SiteText(m->part->op->site);
+    const std::string text = CallText(*m) + SiteText(m->site);
     const auto [found, is_new] = known.emplace(text, groups.size());
     if (is_new) groups.push_back({text, {}});
     groups[found->second].second.push_back(m->rank);
@@ -187,8 +187,8 @@ std::string MissingText(const Member& member) {
 
 std::string WaitText(const Member& member) {
   return "rank " + std::to_string(member.rank) + " of " +
-         CommText(*member.comm) + " in " + CallText(member) + ", " +
-         MissingText(member);
+         CommText(*member.comm) + " in " + CallText(member) +
+         SiteText(member.site) + ", " + MissingText(member);
 }
 
 }  // namespace devrt::mtia

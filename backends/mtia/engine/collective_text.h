@@ -15,7 +15,7 @@ namespace devrt::mtia {
 
 // "all_reduce"; static storage.
 const char* CollectiveName(uint32_t op);
-// "communicator 3 \"data\""
+// "communicator \"data\"", or "communicator 3" for one without a name.
 std::string CommText(const Communicator& comm);
 // "rank 1", "ranks 0-2, 5"
 std::string RanksText(const std::vector<uint32_t>& ranks);

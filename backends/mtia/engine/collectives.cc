@@ -62,13 +62,14 @@ void Collectives::RecyclePart(CollectivePart* part) {
 }
 
 void Collectives::AddMember(CollectivePart* part, const Comm& comm,
-                            const devrt_collective_v0& call) {
+                            const devrt_collective_v0& call, Site site) {
   Place* const place = comm.place();
   Member m;
   m.part = part;
   m.comm = comm.group;
   m.rank = comm.rank;
   m.call = call;
+  m.site = site;
   const auto peer = static_cast<uint32_t>(call.root_or_peer);
   if (call.op == DEVRT_COLLECTIVE_SEND) {
     m.sequence = place->sends[peer]++;
@@ -122,7 +123,7 @@ void Collectives::Arrive(Member* m) {
       FailAll(group, DEVRT_UNAVAILABLE,
               "injected: the connection to rank " + std::to_string(m->rank) +
                   " of " + CommText(*group) + " broke in " + CallText(*m) +
-                  SiteText(m->part->op->site));
+                  SiteText(m->site));
     }
   }
   if (place->is_over()) {
@@ -191,8 +192,7 @@ void Collectives::Meet(const std::vector<Member*>& members) {
     faulty = Exchange(memory_->IfMade(), members);
     if (faulty != nullptr) {
       why = "rank " + std::to_string(faulty->rank) + " of " + CommText(*group) +
-            " faulted in " + CallText(*faulty) +
-            SiteText(faulty->part->op->site) + ": " +
+            " faulted in " + CallText(*faulty) + SiteText(faulty->site) + ": " +
             faulty->part->op->fault_text;
     }
   } catch (const std::exception& e) {

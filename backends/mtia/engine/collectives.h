@@ -77,7 +77,7 @@ class Collectives {
   void RecyclePart(CollectivePart* part);
   // Adds an operation of the rank to a part, and numbers it.
   void AddMember(CollectivePart* part, const Comm& comm,
-                 const devrt_collective_v0& call);
+                 const devrt_collective_v0& call, Site site);
   // Called when `op` begins.  Returns true if it has met the others; else it
   // is parked until Driver::Unpark.
   bool Begin(Op* op);

@@ -42,6 +42,7 @@ struct Member {
   // the peer or receives from it; from 0.
   uint64_t sequence = 0;
   devrt_collective_v0 call = {};
+  Site site;  // where the program made the call
   // kMet: what belongs at call.dst, in a buffer that members may share.
   std::shared_ptr<const std::byte[]> buffer;
   const std::byte* result = nullptr;

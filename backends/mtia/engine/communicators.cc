@@ -374,6 +374,9 @@ devrt_status Collectives::Shrink(Comm* comm, const std::vector<uint32_t>& gone,
   ChildCall& call = calls.calls[comm->rank];
   call.called = true;
   call.options = place->options;
+  if (!call.options.name.empty()) {
+    call.options.name += " without " + RanksText(gone);
+  }
   *out = NewChild();
   call.child = HandleOf(**out);
   ++history_->progress;

@@ -145,6 +145,8 @@ devrt_status CollectiveGroup::Read(const devrt_submission_v0* submissions,
       if (!HasReduction(call.op)) call.reduction = 0;
       if (!HasRoot(call.op) && !IsPointToPoint(call.op)) call.root_or_peer = 0;
       part.calls.push_back(call);
+      if (given.sites == nullptr) continue;
+      part.sites.push_back({given.sites[k].file, given.sites[k].line});
     }
   }
   return nullptr;
@@ -279,8 +281,11 @@ void CollectiveGroup::Enqueue() {
       op->declared = op->split = true;
       ops.push_back(op);
     }
-    for (const devrt_collective_v0& call : part.calls) {
-      machine->collectives.AddMember(op->part, *part.comm, call);
+    for (size_t k = 0; k < part.calls.size(); ++k) {
+      const devrt_collective_v0& call = part.calls[k];
+      machine->collectives.AddMember(
+          op->part, *part.comm, call,
+          part.sites.empty() ? op->site : part.sites[k]);
       op->duration = std::max(
           op->duration,
           CollectiveCost(call, machine->config, part.comm->group.get()));

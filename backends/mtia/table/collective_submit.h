@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/mtia/engine/op.h"
 #include "backends/mtia/table/call.h"
 #include "devrt/backends/abi/devrt_collectives.h"
 
@@ -31,6 +32,7 @@ class CollectiveGroup {
     devrt_comm handle;
     devrt_stream stream;
     std::vector<devrt_collective_v0> calls;
+    std::vector<Site> sites;  // of the calls; empty: that of submit
     Comm* comm = nullptr;
     StreamCore* core = nullptr;
   };

@@ -142,7 +142,8 @@ TEST_F(NcclCommunicators, TimeOut) {
                              HasSubstr("it is not complete after 200ms"))));
   EXPECT_LT(absl::Now() - begin, options.timeout + absl::Seconds(5));
   EXPECT_EQ(ranks[0].state(), State::kFailed);
-  EXPECT_OK(stream.Synchronize());  // the operation was ended
+  EXPECT_OK(stream.Synchronize());                  // the operation was ended
+  EXPECT_EQ(ranks[0].Records().back().end_ns, 0u);  // and is not complete
   const Array other = Ints(0, {7});
   EXPECT_THAT(Values(other), ElementsAre(7));
 }

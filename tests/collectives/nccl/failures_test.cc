@@ -106,6 +106,29 @@ TEST_F(NcclFailures, AbortFromAnotherThreadEndsAWait) {
   EXPECT_EQ(TheLastError().code, DEVRT_ABORTED);
 }
 
+// Collectives that differ hang, as in NCCL, until the ranks are aborted.
+TEST_F(NcclFailures, OperationsThatDifferEndByAnAbort) {
+  for (const uint32_t kind :
+       {DEVRT_COLLECTIVE_BROADCAST, DEVRT_COLLECTIVE_ALL_REDUCE}) {
+    std::vector<Rank> ranks = MakeRanks(2);
+    Connect(&ranks);
+    devrt_collective_v0 other = AllReduce(&ranks[1]);
+    other.op = kind;
+    other.count = kind == DEVRT_COLLECTIVE_ALL_REDUCE ? 2 : 4;
+    const int before = fake_nccl_differing();
+    ASSERT_EQ(Text(SubmitTogether(&ranks, {AllReduce(&ranks[0]), other})), "");
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (fake_nccl_differing() == before &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(fake_nccl_differing(), before + 1);
+    for (Rank& rank : ranks) EXPECT_EQ(Text(rank.Abort()), "");
+    for (Rank& rank : ranks) EXPECT_EQ(Text(rank.Synchronize()), "");
+  }
+}
+
 // K-C12: the caller's thread hangs, and nobody else.
 TEST_F(NcclFailures, AbortThatNeverReturnsHoldsNobodyElse) {
   std::vector<Rank> ranks = MakeRanks(2);

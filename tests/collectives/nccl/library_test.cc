@@ -13,6 +13,8 @@
 #include <fstream>
 #include <string>
 
+#include "collectives/nccl/blocking_comm.h"
+#include "devrt/runtime/log.h"
 #include "tests/fakes/common/alone.h"
 #include "tests/support/status_matchers.h"
 
@@ -100,6 +102,30 @@ TEST(NcclLibrary, CanBeFoundAfterAFailure) {
                   "the program's path of NCCL: /nowhere");
     ASSERT_OK(SetLibraryPath(kNccl, Whole()));
     EXPECT_OK(OpenLibrary(kNccl).status());
+  });
+}
+
+// A word that is neither on nor off changes nothing, and is told once.
+TEST(NcclLibrary, SaysThatItDoesNotKnowAWordForBlocking) {
+  Alone([] {
+    static std::string logged;
+    SetLogSink([](LogLevel, const char*, int, std::string_view text) {
+      logged.append(text).append("\n");
+    });
+    Name(Whole());
+    const Library& library = *Must(OpenLibrary(kNccl));
+    setenv("DEVRT_NCCL_BLOCKING", "on", 1);
+    EXPECT_TRUE(BlockingComm::IsPossible(library));
+    EXPECT_EQ(logged, "");
+    setenv("DEVRT_NCCL_BLOCKING", "foo", 1);
+    EXPECT_TRUE(BlockingComm::IsPossible(library));
+    EXPECT_TRUE(BlockingComm::IsPossible(library));
+    EXPECT_EQ(logged,
+              "DEVRT_NCCL_BLOCKING is \"foo\", expected on or off: it stays "
+              "on\n");
+    setenv("DEVRT_NCCL_BLOCKING", "off", 1);
+    EXPECT_FALSE(BlockingComm::IsPossible(library));
+    SetLogSink(nullptr);
   });
 }
 

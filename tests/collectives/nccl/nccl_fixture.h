@@ -198,8 +198,12 @@ class Rank {
   }
 
   devrt_submission_v0 Submission(const std::vector<devrt_collective_v0>& ops) {
-    return {sizeof(devrt_submission_v0), static_cast<uint32_t>(ops.size()),
-            comm, stream, ops.data()};
+    return {sizeof(devrt_submission_v0),
+            static_cast<uint32_t>(ops.size()),
+            comm,
+            stream,
+            ops.data(),
+            nullptr};
   }
   devrt_status Submit(const std::vector<devrt_collective_v0>& ops) {
     const devrt_submission_v0 submission = Submission(ops);
@@ -279,8 +283,8 @@ inline devrt_status SubmitTogether(
   std::vector<devrt_submission_v0> submissions;
   for (size_t i = 0; i < ranks->size(); ++i) {
     const Rank& rank = (*ranks)[i];
-    submissions.push_back(
-        {sizeof(devrt_submission_v0), 1, rank.comm, rank.stream, &ops[i]});
+    submissions.push_back({sizeof(devrt_submission_v0), 1, rank.comm,
+                           rank.stream, &ops[i], nullptr});
   }
   return Call<&devrt_collectives_v0::submit>(
       static_cast<const devrt_submission_v0*>(submissions.data()),

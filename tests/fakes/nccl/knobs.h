@@ -60,6 +60,8 @@ unsigned long fake_nccl_groups(void);
 /* Communicators that are not freed; groups that are open on this thread. */
 int fake_nccl_live(void);
 int fake_nccl_open_groups(void);
+/* Collectives in which all ranks have met, and differed. */
+int fake_nccl_differing(void);
 
 #ifdef __cplusplus
 }

@@ -21,14 +21,28 @@ bool IsPointToPoint(const Op& op) {
   return op.kind == Kind::kSend || op.kind == Kind::kRecv;
 }
 
+bool AreAlike(const std::map<int, Op*>& ranks) {
+  const Op& first = *ranks.begin()->second;
+  return std::all_of(ranks.begin(), ranks.end(), [&first](const auto& member) {
+    const Op& op = *member.second;
+    return op.kind == first.kind && op.count == first.count &&
+           op.type == first.type && op.reduction == first.reduction &&
+           op.root == first.root;
+  });
+}
+
 // Waits until all ranks are at this collective, and the last one computes.
+// Collectives that differ never end, as in NCCL.
 void Meet(const CommunicatorPtr& comm, Op* op,
           std::unique_lock<std::mutex>* lock) {
   Clique& clique = *comm->clique;
   const unsigned long number = comm->next++;
   auto& meeting = clique.meetings[number];
   meeting[comm->rank] = op;
-  if (static_cast<int>(meeting.size()) == clique.ranks) {
+  const bool has_all = static_cast<int>(meeting.size()) == clique.ranks;
+  if (has_all && !AreAlike(meeting)) {
+    ++TheWorld().differing;
+  } else if (has_all) {
     Compute(meeting);
     clique.done.insert(number);
     clique.meetings.erase(number);
@@ -155,3 +169,9 @@ Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops) {
 }
 
 }  // namespace devrt::fake::nccl
+
+int fake_nccl_differing(void) {
+  auto& world = devrt::fake::nccl::TheWorld();
+  const std::lock_guard<std::mutex> lock(world.mutex);
+  return world.differing;
+}

@@ -122,6 +122,7 @@ struct World {
   bool let_go = false;
   unsigned long calls = 0;
   unsigned long groups = 0;
+  int differing = 0;
   const char* last_call = "";
   std::string last_error;
   std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What devrt.collectives says of bad arguments, on the two devices of mtia."""
+
+import pytest
+
+import devrt
+from devrt import collectives
+
+
+@pytest.fixture
+def ranks(two):
+    made = collectives.init_all(two)
+    yield made
+    for rank in made:
+        rank.abort("the test is over")
+
+
+def full(rank, value, count=4):
+    return devrt.full(count, value, dtype="float32", device=rank.device)
+
+
+def test_bad_arguments(ranks, two):
+    x = full(ranks[0], 1)
+    with pytest.raises(devrt.InvalidArgumentError, match="op is 'mean'"):
+        ranks[0].all_reduce(x, op="mean")
+    with pytest.raises(TypeError, match="expected a devrt.Array, not list"):
+        ranks[0].broadcast([1], 0)
+    with pytest.raises(devrt.InvalidArgumentError, match="mtia:1"):
+        ranks[0].all_reduce(full(ranks[1], 1))
+    with pytest.raises(devrt.InvalidArgumentError, match="multiple"):
+        ranks[0].reduce_scatter(full(ranks[0], 1, count=3))
+    with pytest.raises(devrt.InvalidArgumentError, match="on_failure"):
+        collectives.init_all(two, on_failure="cry")
+    with pytest.raises(TypeError, match="bootstrap must be"):
+        collectives.init(bootstrap=3)
+    with pytest.raises(devrt.InvalidArgumentError, match="RANK and WORLD_SIZE"):
+        collectives.init(bootstrap="/tmp/folder")
+    assert ranks[0].state == "ready"
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda rank, x: rank.all_reduce(x, op=None), TypeError, "op is None, expected a str"),
+    (lambda rank, x: rank.broadcast(x, 2**40), ValueError, "root is 1099511627776, which"),
+    (lambda rank, x: rank.broadcast(x, 2**70), ValueError, "root is 1180591620717411303424"),
+    (lambda rank, x: rank.broadcast(x, "0"), TypeError, "root is '0', expected an int"),
+    (lambda rank, x: rank.broadcast(x, True), TypeError, "root is True, expected an int"),
+    (lambda rank, x: rank.send(x, 1.0), TypeError, "peer is 1.0, expected an int"),
+    (lambda rank, x: rank.wait(timeout="1"), TypeError, "timeout is '1', expected seconds"),
+    (lambda rank, x: rank.wait(timeout=float("nan")), ValueError, "timeout is nan, exp"),
+    (lambda rank, x: rank.split("0"), TypeError, "color is '0', expected an int"),
+    (lambda rank, x: rank.shrink(["1"]), TypeError, "gone is '1', expected an int"),
+    (lambda rank, x: rank.supports("sum", "int8"), ValueError, "operation is 'sum', exp"),
+])
+def test_a_bad_argument_is_named_with_its_value(ranks, call, error, text):
+    with pytest.raises(error) as raised:
+        call(ranks[0], full(ranks[0], 1))
+    assert text in str(raised.value)
+    assert ranks[0].state == "ready" and ranks[0].records() == []
+
+
+@pytest.mark.parametrize("options, error, text", [
+    ({"timeout": float("nan")}, ValueError, "timeout is nan, expected seconds, or None"),
+    ({"init_timeout": "5"}, TypeError, "init_timeout is '5', expected seconds, or None"),
+    ({"timeout": 10**400}, ValueError, "0000, expected seconds, or None"),
+    ({"timeout": 0}, ValueError, "absl::InfiniteDuration(), in Python None"),
+    ({"name": 3}, TypeError, "name is 3, expected a str"),
+    ({"shared_device": 1}, TypeError, "shared_device must be a bool, not int"),
+    ({"watch": None}, TypeError, "watch must be a bool, not NoneType"),
+])
+def test_a_bad_option_is_named_with_its_value(two, options, error, text):
+    with pytest.raises(error) as raised:
+        collectives.init_all(two, **options)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("parts, text", [
+    (None, "the bootstrap returned NoneType, expected a list with the bytes of each rank"),
+    ([b"", 1], "the bootstrap returned int for rank 1, expected bytes"),
+])
+def test_a_bootstrap_that_returns_no_bytes(two, parts, text):
+    with pytest.raises(devrt.Error) as raised:
+        collectives.init(two[0], lambda mine, timeout: parts, rank=0, size=2)
+    assert text in str(raised.value) and raised.value.code == "DATA_LOSS"
+
+
+@pytest.mark.parametrize("options", [(), (1,) * 10, [], "01234567890"])
+def test_options_are_those_of_init(options):
+    with pytest.raises(TypeError, match="options are .*, expected those of init"):
+        devrt._core._create_ranks([], options)
+    with pytest.raises(TypeError, match="expected those of init"):
+        devrt._core._create_ranks([], devrt.ones((0, 2)))
