@@ -138,7 +138,7 @@ Reduction ReductionOf(nb::handle object) {
 collectives::Options OptionsOf(nb::handle values) {
   if (!PyTuple_Check(values.ptr()) ||
       PyTuple_GET_SIZE(values.ptr()) != kOptions) {
-    ThrowTypeError(values, "options", "those of init()");
+    ThrowTypeError(values, "the tuple of options", "that of init()");
   }
   collectives::Options options;
   options.name = TextOf(values[0], "name");

@@ -85,7 +85,7 @@ def test_a_bootstrap_that_returns_no_bytes(two, parts, text):
 
 @pytest.mark.parametrize("options", [(), (1,) * 10, [], "01234567890"])
 def test_options_are_those_of_init(options):
-    with pytest.raises(TypeError, match="options are .*, expected those of init"):
+    with pytest.raises(TypeError, match="tuple of options is .*, expected that of init"):
         devrt._core._create_ranks([], options)
-    with pytest.raises(TypeError, match="expected those of init"):
+    with pytest.raises(TypeError, match="expected that of init"):
         devrt._core._create_ranks([], devrt.ones((0, 2)))
