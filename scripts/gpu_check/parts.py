@@ -195,6 +195,7 @@ PARTS = {
     "arrays_benchmarks": arrays.benchmarks,
     "python_benchmarks": python.benchmarks,
     "nccl_benchmarks": collectives.benchmarks,
+    "validate_benchmarks": validate.benchmarks,
     "hip_conformance": hip.conformance,
     "hip_costs": hip.costs,
     "three_backends": hip.three_backends,

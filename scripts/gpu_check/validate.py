@@ -39,12 +39,9 @@ WITH_RACES = ["docs", "test_exploration.py", "test_host_order.py",
 def tests(check, options):
     need(check, LAYER)
     if options.simulated:
-        check.add(check.part, SKIPPED,
-                  "corpus and programs: a simulated driver runs no kernels")
-    else:
-        need(check, CORPUS)
-        mistakes(check)
-    costs(check, options)
+        raise Skip("corpus and programs: a simulated driver runs no kernels")
+    need(check, CORPUS)
+    mistakes(check)
 
 
 def need(check, name):
@@ -106,11 +103,12 @@ def correct(check, program, words):
 # ---- What it costs -----------------------------------------------------------
 
 
-def costs(check, options):
+def benchmarks(check, options):
     """Measures a training step of empty kernels: without the layer, with it, and under
     compute-sanitizer.
     """
     program = pathlib.Path(check.path(BENCHMARK))
+    need(check, LAYER)
     need(check, BENCHMARK)
     simulated = options.simulated
     plain, layered = [], []

@@ -208,7 +208,7 @@ class Choice(Evidence):
                              "faults": passed()}, "2026-01-01"),
                    b=run_of({"soak": passed(1, partial="40 s")}, "2026-01-02"))
         page = self.make()[2]["hardware.md"]
-        self.assertIn("1 of 24 parts passed; failed: `soak`; never run: `kernels`", page)
+        self.assertIn("1 of 25 parts passed; failed: `soak`; never run: `kernels`", page)
 
     def never(self):
         page = self.make()[2]["hardware.md"]

@@ -85,7 +85,7 @@ class GpuCheck(unittest.TestCase):
         if HAS_BENCHMARKS:
             self.assertRegex(text, r"passed +traces_bench: 3 rows")
             self.assertRegex(text, r"passed +cuda_bench: 1 rows")
-            step, = found["parts"]["validate"]["rows"]
+            step, = found["parts"]["validate_benchmarks"]["rows"]
             self.assertEqual(step["row"], "a launch of a training step")
             self.assertGreater(step["peers"]["without"], 0)
             self.assertRegex(text, r"(?m)^arrays_benchmarks +passed ")
