@@ -265,8 +265,8 @@ def measure(library, size, times):
         return wall_time(xp, lambda: xp.copy(to, source), times)
 
     result = {"version": xp.version, "rows": rows, "errors": errors}
-    for rows in (bandwidth_rows, shape_rows):
-        for name, nbytes, call in rows(xp, size):
+    for rows_of in (bandwidth_rows, shape_rows):
+        for name, nbytes, call in rows_of(xp, size):
             attempt(name, lambda: nbytes / device_time(xp, call, times, ahead))
     for name, call in host_rows(xp):
         attempt(name, lambda: host_time(xp, call, 5 * times))
