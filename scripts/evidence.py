@@ -20,6 +20,7 @@ Exit code 1: a file is no result, with one line that says why; 2: wrong usage.
 import argparse
 import datetime
 import functools
+import json
 import pathlib
 import re
 import subprocess
@@ -66,17 +67,10 @@ PARTS = {
 # What limits devrt's figure and is no other way to do the work, so no peer.
 WAITS = "driver's waits alone"
 BOUNDS = {"driver's copy", WAITS}
-# Why a row misses its bar, where this is known.
-SMALL_ADD = "the operands are checked, ordered and packed, and the driver copies them"
-RECORD_ON_HIP = "HIP wants the stream's device current, and an event with no pending record"
-REASONS = {
-    ("Arrays, the host's time", "add, 1024 elements, into an array"): SMALL_ADD,
-    ("Arrays, the host's time", "add, 1024 elements, a new array"): SMALL_ADD,
-    ("Calls on cuda", "current device"): "each call asks the driver",
-    ("hip beside cuda, on CUDA's driver", "event record"): RECORD_ON_HIP,
-    ("hip beside cuda, on CUDA's driver", "event create + record + destroy"):
-        RECORD_ON_HIP,
-}
+# Why rows miss their bars, where a profile tells: {topic: {row: reason}}; the row "*" is
+# all others of the topic.
+REASONS = json.loads((ROOT / "docs/evidence/reasons.json").read_text(encoding="utf-8"))
+MOST_NAMES = 3  # of rows with one reason
 ONE_LOOP = (
     "512 B, 1 MiB and mixed sizes are measured twice, under Allocators by `memory_bench` "
     "and under Stream-ordered memory by `async_alloc_bench`. Both programs run one loop, "
@@ -369,34 +363,38 @@ def reason(topic, row):
               if re.fullmatch(r"[\d.]+ ns", text)]
     if driver and limits and row["devrt"] >= driver >= min(limits):
         return "the driver alone takes as long as the bar"
-    return REASONS.get((topic, row["row"]))
+    known = REASONS.get(topic, {})
+    return known.get(row["row"], known.get("*"))
 
 
 def reasons(topic, rows):
-    """Returns the known reasons of the rows that miss a bar, with their rows."""
+    """Yields why rows miss their bars, a paragraph for each reason."""
     by_reason = {}
     for row in rows:
         by_reason.setdefault(reason(topic, row), []).append(row["row"])
-    unknown = by_reason.pop(None, [])
-    told = [f"{'; '.join(names)}: {text}" for text, names in by_reason.items()]
-    rest = "The others: not known" if told else "Not known"
-    return ". ".join([*told, *([rest] if unknown else [])])
+    for text, names in by_reason.items():
+        who = "; ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} rows"
+        yield f"- **{topic}**, {who}: {text or 'not known'}."
 
 
 def bars_table(topics):
-    """Yields how many bars are missed, in all and by topic."""
-    rows, total, total_missed = [], 0, 0
+    """Yields how many bars are missed, in all and by topic, and why."""
+    rows, why, total, total_missed = [], [], 0, 0
     for topic, found in topics.items():
         count = sum(len(row.get("bars", {})) for row, _ in found.values())
         missing = [row for row, _ in found.values() if missed(row)]
         count_missed = sum(len(missed(row)) for row in missing)
         total, total_missed = total + count, total_missed + count_missed
         if count:
-            rows.append((topic, count, count_missed, reasons(topic, missing)))
+            rows.append((topic, count, count_missed))
+            why += reasons(topic, missing)
     yield (f"**{total_missed} of {total} bars are missed.** A bar is a limit that a figure "
            "should keep, on a machine with nothing else to do. "
            "[bench/README.md](../../bench/README.md) says how a figure is made.\n")
-    yield from table(["Topic", "Bars", "Missed", "Why, by row"], rows)
+    yield from table(["Topic", "Bars", "Missed"], rows)
+    if why:
+        yield "Why rows miss their bars; instructions are those of callgrind over a fake driver:\n"
+        yield from [*why, ""]
 
 
 def picture_name(topic):
