@@ -20,6 +20,15 @@ def two():
     return devrt.devices("mtia")
 
 
+@pytest.fixture
+def ranks(two):
+    """A communicator of both, one rank each."""
+    made = devrt.collectives.init_all(two)
+    yield made
+    for rank in made:
+        rank.abort("the test is over")
+
+
 @pytest.fixture(autouse=True)
 def nothing_left():
     """Every test ends with the devices and streams that it began with."""

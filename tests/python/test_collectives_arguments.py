@@ -7,14 +7,6 @@ import devrt
 from devrt import collectives
 
 
-@pytest.fixture
-def ranks(two):
-    made = collectives.init_all(two)
-    yield made
-    for rank in made:
-        rank.abort("the test is over")
-
-
 def full(rank, value, count=4):
     return devrt.full(count, value, dtype="float32", device=rank.device)
 
