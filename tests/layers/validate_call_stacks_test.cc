@@ -164,8 +164,10 @@ TEST(CallStacks, DoNotWaitForModulesThatAreLoaded) {
   std::promise<void> is_loading;
   std::promise<void> is_ready;
   std::future<CallStack> stack = std::async(std::launch::async, [&] {
-    // libdw's variables of the thread are made at its first call.
+    // Variables of the thread are made at its first calls: libdw's for any
+    // module, and libelf's for one whose debug information is looked for.
     places.At(reinterpret_cast<const void*>(&FindHere));
+    places.At(FunctionOfC());
     is_ready.set_value();
     is_loading.get_future().wait();
     return stacks.TextOf(stacks.Take(), "");
@@ -268,8 +270,12 @@ TEST(CallStacks, LeaveOutDevrtInTheProgram) {
   FakeHost::knows_frames = true;
   const CallStack without = stacks.TextOf(number, "other.cc:1");
   ASSERT_THAT(without.frames, Not(IsEmpty()));
-  EXPECT_THAT(without.frames[0].function, HasSubstr("testing::internal::"));
-  EXPECT_THAT(without.frames[0].function, Not(StartsWith("devrt::")));
+  const std::string& first = without.frames[0].function;
+  // A sanitizer's backtrace is no function of devrt.
+  if (kCaller == 0) {
+    EXPECT_THAT(first, HasSubstr("testing::internal::"));
+  }
+  EXPECT_THAT(first, Not(StartsWith("devrt::")));
   if (!HasLibdw()) GTEST_SKIP() << kNoLibdw;
   // The line of the call is the program's, whatever the name.
   const CallStack with =
