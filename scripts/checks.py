@@ -12,7 +12,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = [
-    "arrays", "backends", "bench", "cts", "examples", "guards", "include",
+    "arrays", "backends", "bench", "collectives", "cts", "examples", "guards", "include",
     "layers", "lib", "memory", "packaging", "python", "runtime", "sim",
     "streams", "tests", "tools",
 ]

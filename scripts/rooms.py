@@ -64,7 +64,7 @@ FOLDERS = {
     "backends/mtia": [["table"], ["drivers"], ["threads"], ["engine"],
                       ["kernels", "memory"], ["config"], ["common", "system"]],
     "backends/template": [[".", "c"]],
-    "collectives": [["core"], ["mpi"], ["bootstrap", "host", "nccl", "recorder"], ["."]],
+    "collectives": [["core"], ["mpi"], ["host", "nccl", "recorder"], ["bootstrap"], ["."]],
     "cts": [["tests"], ["random"], ["."]],
     "memory": [["torch"], ["external"], ["api"], ["pinned", "resource", "snapshot"],
                ["device"], ["common"]],

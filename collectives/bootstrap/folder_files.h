@@ -66,9 +66,10 @@ inline std::optional<FileRecord> FromBytes(std::string_view sealed) {
 
 // The names in the folder that a bootstrap made.
 struct Listing {
-  std::vector<std::string> exchanges;  // and what ranks have put; drafts of both
-  std::vector<uint64_t> ends;          // ranks
-  std::vector<uint64_t> claims;        // ranks
+  std::vector<std::string>
+      exchanges;                 // and what ranks have put; drafts of both
+  std::vector<uint64_t> ends;    // ranks
+  std::vector<uint64_t> claims;  // ranks
   bool has_last = false;
 
   void Add(std::string_view name) {

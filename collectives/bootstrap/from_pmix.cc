@@ -206,9 +206,8 @@ absl::StatusOr<std::optional<std::string>> PmixBootstrap::Get(
     DEVRT_RETURN_IF_ERROR(AskFor(key, rank, exchange));
     std::unique_lock<std::mutex> lock(exchange->mutex);
     // An answer takes its time also where the deadline is over.
-    const absl::Time next =
-        std::max(absl::Now() + kShortest,
-                 std::min(deadline, absl::Now() + kPause));
+    const absl::Time next = std::max(absl::Now() + kShortest,
+                                     std::min(deadline, absl::Now() + kPause));
     exchange->changed.wait_until(lock, absl::ToChronoTime(next), [&] {
       return exchange->parts[rank].has_value() ||
              exchange->error != pmix::kSuccess;

@@ -18,7 +18,7 @@ namespace devrt::collectives::internal {
 // "rank 3", "ranks 0-3, 7".  `ranks` ascends.
 std::string RanksText(const std::vector<int>& ranks);
 
-// The same of ranges, the last rank of each included.
+// Ranges of ranks, the last rank of each included, as text.
 using RankRange = std::pair<int, int>;
 std::string RangesText(const std::vector<RankRange>& ranges);
 

@@ -215,7 +215,8 @@ void PauseBetweenPolls(const Provider& provider, uint32_t turn) {
     std::this_thread::yield();
     return;
   }
-  // NCCL enqueues on a thread of its own, and a sleep would end long after that.
+  // NCCL enqueues on a thread of its own, and a sleep would end long after
+  // that.
   constexpr uint32_t kTurnsAwake = 200;
   if (turn < kTurnsAwake) {
     std::this_thread::yield();

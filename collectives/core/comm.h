@@ -179,8 +179,8 @@ inline absl::Status CheckReady(const Comm& comm) {
              : WhyNotReady(comm);
 }
 
-// The number of the last call up to which all are known to be complete; 0 if the
-// oldest one is not.  Asks no backend.
+// The number of the last call up to which all are known to be complete; 0 if
+// the oldest one is not.  Asks no backend.
 uint64_t LastKnownOver(const Comm& comm);
 
 // Marks calls up to the number `last` that are known to be complete.  Asks no
@@ -188,9 +188,9 @@ uint64_t LastKnownOver(const Comm& comm);
 // go on then, also behind a call that hung.
 void NoteEnds(Comm* comm, uint64_t last = UINT64_MAX);
 
-// For an engine that counts the collectives and has found that `sequence` fails:
-// the ranks have met in all before that one.  Marks these, and the sends and
-// receives that precede them on their streams.
+// For an engine that counts the collectives and has found that `sequence`
+// fails:  the ranks have met in all before that one.  Marks these, and the
+// sends and receives that precede them on their streams.
 void NoteEndsBefore(Comm* comm, uint64_t sequence);
 
 // The calls that may not be complete, oldest first; marks none.  `asks`: of the

@@ -126,9 +126,9 @@ struct Options {
   // A thread looks for failures and timeouts, every 100 ms.  Without it, Wait
   // and a submission that fails find both, state() and failure() find what the
   // engine tells, and nothing ends the work meanwhile.  Then, with an infinite
-  // `timeout`, with kReport and with `shared_device`, DEVRT_NCCL_BLOCKING has no
-  // effect (decision 43).  The simulator needs no thread: timeouts are in its
-  // time.
+  // `timeout`, with kReport and with `shared_device`, DEVRT_NCCL_BLOCKING has
+  // no effect (decision 43).  The simulator needs no thread: timeouts are in
+  // its time.
   bool watch = true;
   // Submissions of several communicators of one device keep one order.
   bool order_across_communicators = true;
@@ -292,9 +292,9 @@ class DEVRT_EXPORT Communicator {
   // ---- Waits and failure ----------------------------------------------------
 
   // Waits on the host until the stream's work is complete, or the communicator
-  // has failed or was aborted; then it returns that error.  After OK the outputs
-  // of the stream's operations are right.  DEADLINE_EXCEEDED
-  // has two causes: at `deadline` the communicator stays as it is; when
+  // has failed or was aborted; then it returns that error.  After OK the
+  // outputs of the stream's operations are right.  DEADLINE_EXCEEDED has two
+  // causes: at `deadline` the communicator stays as it is; when
   // Options::timeout is over it has failed.  state() tells which.
   absl::Status Wait(std::optional<StreamRef> stream = std::nullopt,
                     absl::Time deadline = absl::InfiniteFuture(),
@@ -372,8 +372,9 @@ class DEVRT_EXPORT Communicator {
   // engine without registration does nothing.
   absl::StatusOr<Registration> Register(const Array& array);
 
-  // The newest calls, at most 4,096, oldest first (recorder.h).  Asks the engine,
-  // as state() does; after a failure or an abort no call becomes complete.
+  // The newest calls, at most 4,096, oldest first (recorder.h).  Asks the
+  // engine, as state() does; after a failure or an abort no call becomes
+  // complete.
   std::vector<RecordedCall> Records() const;
 
   // For devrt's own code:

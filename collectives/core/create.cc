@@ -228,9 +228,8 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
     if (!made.ok()) mine = made;
   }
   const absl::Status cause = mine.status();
-  const absl::StatusOr<std::vector<RankRecord>> records =
-      Exchange(bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause,
-               deadline);
+  const absl::StatusOr<std::vector<RankRecord>> records = Exchange(
+      bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause, deadline);
   DEVRT_RETURN_IF_ERROR(cause);
   absl::Status prepared = records.status();
   if (prepared.ok()) {

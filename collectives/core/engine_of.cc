@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EngineOf and SetNcclLibrary of communicator.h.  They make no provider, so that
-// the command devrt can have them without the rest of the library.
+// EngineOf and SetNcclLibrary of communicator.h.  They make no provider, so
+// that the command devrt can have them without the rest of the library.
 
 #include <cstdint>
 #include <string>

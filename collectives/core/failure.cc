@@ -208,8 +208,9 @@ absl::Status EndAll(absl::Span<const std::shared_ptr<Comm>> comms,
 
 // Returns false if it has another state than kReady.
 bool Leave(Comm* comm, State state, absl::Status why) {
-  // The last marks.  The simulator ends by itself what has failed, so that an end
-  // on its streams says nothing before the engine was asked (PollForFailure).
+  // The last marks.  The simulator ends by itself what has failed, so that an
+  // end on its streams says nothing before the engine was asked
+  // (PollForFailure).
   if (!comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) NoteEnds(comm);
   {
     const MutexLock lock(&comm->mutex);

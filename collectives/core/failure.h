@@ -21,8 +21,8 @@ namespace devrt::collectives::internal {
 
 // Asks the engine whether the communicator has failed.  The first time it has,
 // follows Options::on_failure; while it has not, marks what was known to be
-// complete before.  Returns why the communicator failed or was aborted; OK while
-// it is ready or finished.
+// complete before.  Returns why the communicator failed or was aborted; OK
+// while it is ready or finished.
 absl::Status PollForFailure(Comm* comm);
 
 // Notes a failure that the engine does not know of, and follows

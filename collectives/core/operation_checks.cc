@@ -67,8 +67,9 @@ inline Parts PartsOf(OpKind kind, bool is_root, uint64_t n) {
 }
 
 // Returns true for the same elements, or none in common.
-inline bool IsOverlapAllowed(const CheckedOperation& checked, const Parts& parts,
-                      uint64_t part_bytes, int rank) {
+inline bool IsOverlapAllowed(const CheckedOperation& checked,
+                             const Parts& parts, uint64_t part_bytes,
+                             int rank) {
   const uint64_t src = reinterpret_cast<uint64_t>(checked.op.src);
   const uint64_t dst = reinterpret_cast<uint64_t>(checked.op.dst);
   if (checked.src_bytes == 0 || checked.dst_bytes == 0 ||
@@ -278,8 +279,7 @@ class Check {
 // Returns true if an operation may touch the array, and need not convert it.
 bool IsPlain(const Array& array, Device device, bool writes) {
   const devrt::internal::Storage* const storage = array.storage().get();
-  return storage != nullptr &&
-         storage->place().kind() == MemoryKind::kDevice &&
+  return storage != nullptr && storage->place().kind() == MemoryKind::kDevice &&
          storage->place().device() == device && array.IsContiguous() &&
          !(writes && array.read_only());
 }

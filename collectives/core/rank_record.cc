@@ -112,11 +112,11 @@ absl::Status CheckDevices(const std::vector<RankRecord>& records) {
                                           " both have ", record.device);
     const std::string why = WhyNotShared(record);
     if (record.shared_device == 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          both, " (", record.uuid, "): ", record.provider,
-          " needs a device for each rank; for tests take "
-          "Options::shared_device",
-          why.empty() ? "" : absl::StrCat(", but ", why)));
+      return absl::FailedPreconditionError(
+          absl::StrCat(both, " (", record.uuid, "): ", record.provider,
+                       " needs a device for each rank; for tests take "
+                       "Options::shared_device",
+                       why.empty() ? "" : absl::StrCat(", but ", why)));
     }
     if (!why.empty()) {
       return absl::UnimplementedError(absl::StrCat(both, ", and ", why));

@@ -23,8 +23,8 @@ namespace {
 constexpr absl::Duration kLimit = absl::Seconds(5);
 constexpr uint64_t kMost = 64;   // calls of a rank
 constexpr uint64_t kNewest = 8;  // of these, if it does not give all
-// In a communicator of more ranks only the first ones compare: all at once would
-// be too much for the place that keeps the bytes.
+// In a communicator of more ranks only the first ones compare: all at once
+// would be too much for the place that keeps the bytes.
 constexpr int kMostReaders = 64;
 
 std::string NameOf(const Comm& comm) {

@@ -42,7 +42,8 @@ struct Part {
   Comm* comm;
   StreamRef stream;
   absl::InlinedVector<devrt_collective_v0, 1> ops;
-  // Of the submitted operations: the first, and the newest one, to link the next.
+  // Of the submitted operations: the first, and the newest one, to link the
+  // next.
   size_t first = 0;
   size_t newest = 0;
   absl::InlinedVector<Touched, 2> touched;

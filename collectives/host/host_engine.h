@@ -14,14 +14,14 @@
 //
 // A call that submits operations returns when they are complete, or when their
 // time is over (Options::timeout), in which the stream's earlier work counts.
-// Then the communicator has failed.  What the engine still does keeps its memory,
-// which counts as allocated, until a later call for another communicator finds
-// that the engine has ended it.
+// Then the communicator has failed.  What the engine still does keeps its
+// memory, which counts as allocated, until a later call for another
+// communicator finds that the engine has ended it.
 //
 // Ownership: a registered engine lives until the end of the process, and the
 // communicators that it makes belong to devrt.  Threads: an engine is called
-// from any thread, a communicator by one thread at a time.  Errors: the engine's
-// own.  No function may wait for another rank.
+// from any thread, a communicator by one thread at a time.  Errors: the
+// engine's own.  No function may wait for another rank.
 
 #ifndef DEVRT_COLLECTIVES_HOST_HOST_ENGINE_H_
 #define DEVRT_COLLECTIVES_HOST_HOST_ENGINE_H_

@@ -23,16 +23,16 @@
 //
 // What MPI lacks: kAvg, float16, bfloat16, bool and float8 in reductions (they
 // can be moved), more than 2^31 - 1 elements in one operation, and a way to end
-// what it has started: after a failure MPI may still write to the pinned memory,
-// which is kept until MPI has ended that.  Split waits inside of MPI when every
-// rank has called it.
+// what it has started: after a failure MPI may still write to the pinned
+// memory, which is kept until MPI has ended that.  Split waits inside of MPI
+// when every rank has called it.
 //
 // MPI compares no operations.  If the counts of the ranks differ, MPI reports
-// MPI_ERR_TRUNCATE to a rank that gets more than it asked for.  Another rank may
-// have OK with wrong values, or wait until its time is over.  Open MPI 4 hands
-// this error to the error handler of MPI_COMM_WORLD, which ends the process.
-// devrt leaves the handler to the program, which turns the end of the process
-// into an error of the submission, and a failed communicator, by
+// MPI_ERR_TRUNCATE to a rank that gets more than it asked for.  Another rank
+// may have OK with wrong values, or wait until its time is over.  Open MPI 4
+// hands this error to the error handler of MPI_COMM_WORLD, which ends the
+// process.  devrt leaves the handler to the program, which turns the end of the
+// process into an error of the submission, and a failed communicator, by
 //   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 // Options::check_signatures tells every rank of the mismatch, and MPI does not
 // begin.

@@ -60,8 +60,9 @@ Parts PartsOf(uint32_t op, uint64_t ranks, bool is_root) {
 }
 
 // Refuses buffers that are not in place, for those that overlap.
-[[gnu::cold]] devrt_status CheckOverlap(const Member& member, const devrt_collective_v0& op,
-                          const Parts& parts, uint64_t bytes) {
+[[gnu::cold]] devrt_status CheckOverlap(const Member& member,
+                                        const devrt_collective_v0& op,
+                                        const Parts& parts, uint64_t bytes) {
   const auto src = reinterpret_cast<uintptr_t>(op.src);
   const auto dst = reinterpret_cast<uintptr_t>(op.dst);
   const uint64_t own = member.rank() * bytes;

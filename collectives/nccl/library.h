@@ -58,8 +58,8 @@ absl::Status SetLibraryPath(const Flavor& flavor, std::string path);
 // DEVRT_COLLECTIVES_STREAM_ORDERED and others: what an engine over it can do.
 uint32_t FlagsOf(const Library& library);
 
-// Returns true if a variable of the environment, which is the library's, has the
-// value.
+// Returns true if a variable of the environment, which is the library's, has
+// the value.
 bool IsSet(const char* variable, absl::string_view value);
 
 // "2.28.9"

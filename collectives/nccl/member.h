@@ -92,7 +92,7 @@ class Member {
     int32_t root = 0;
     DataType type = -1;
     uint64_t src_parts = 0, dst_parts = 0;  // in units of `count` elements
-    uint64_t bytes_of_all = 0;  // of one element for each rank
+    uint64_t bytes_of_all = 0;              // of one element for each rank
 
     bool IsOf(const devrt_collective_v0& o) const {
       return op == o.op && dtype == o.dtype && reduction == o.reduction &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of collectives (devrt_collectives.h) over NCCL for the devices of cuda,
-// and over RCCL for those of hip.  The library is loaded by the first call
-// (collectives/nccl/library.h).
+// Tables of collectives (devrt_collectives.h) over NCCL for the devices of
+// cuda, and over RCCL for those of hip.  The library is loaded by the first
+// call (collectives/nccl/library.h).
 //
 //   DEVRT_ASSIGN_OR_RETURN(Provider nccl, OpenNccl(backend));
 //

@@ -24,8 +24,8 @@ namespace {
 constexpr uint64_t kBytes = kRecordsOffset + kRecords * sizeof(CallRecord);
 
 // Returns true if nobody holds the lock of a recorder's file any more: what is
-// read from now on is final.  A file that is being made has no magic yet, and no
-// lock.
+// read from now on is final.  A file that is being made has no magic yet, and
+// no lock.
 bool HasNoOwner(int fd) {
   char magic[sizeof kRingMagic];
   return pread(fd, magic, sizeof magic, 0) == sizeof magic &&

@@ -46,8 +46,8 @@ class RankFile {
   // every rank: so every rank has begun it.  0: there is none.
   uint64_t LastMet() const;
   // The newest send or recv that is not known to be complete, or nullptr.  What
-  // comes before complete work of its stream is complete, and before a collective
-  // that every rank has begun: those up to the number `met`.
+  // comes before complete work of its stream is complete, and before a
+  // collective that every rank has begun: those up to the number `met`.
   const CallRecord* OpenTransfer(uint64_t met) const;
   // The last call that was recorded, or nullptr.
   const CallRecord* Newest() const;

@@ -15,9 +15,10 @@
 
 namespace devrt::collectives::internal {
 
-// Where the ranks of the communicator differ by the files of `folder`, and which
-// of them are gone.  One line, without the communicator's name and without what
-// ranks say themselves.  Reads the files of that communicator only.
+// Where the ranks of the communicator differ by the files of `folder`, and
+// which of them are gone.  One line, without the communicator's name and
+// without what ranks say themselves.  Reads the files of that communicator
+// only.
 absl::StatusOr<std::string> CompareRanks(std::string_view folder, uint64_t id,
                                          uint64_t key);
 

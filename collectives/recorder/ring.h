@@ -136,9 +136,8 @@ class Ring {
                        : 0;
     record->op = call.op;
     record->reduction = call.reduction;
-    record->file = call.site.file == last_name_.first
-                       ? last_name_.second
-                       : NameOf(call.site.file);
+    record->file = call.site.file == last_name_.first ? last_name_.second
+                                                      : NameOf(call.site.file);
     std::atomic_thread_fence(std::memory_order_release);
     record->number = number;
     header()->written.store(number, std::memory_order_release);

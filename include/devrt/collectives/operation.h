@@ -1,1 +1,1 @@
-../../../collectives/core/operation.h
+../../../collectives/operation.h
