@@ -13,8 +13,8 @@
 // Communicator::Create exchanges a few hundred bytes over it: versions, devices
 // and the id of the communicator.  Whoever reads the id can join, and devrt
 // does not encrypt it: give ranks a channel that only they read.  By a second
-// exchange each rank tells the others that it can go on, or why it cannot: a
-// rank whose first exchange has failed makes it too, and gives it a second.
+// exchange each rank tells the others that it can go on, or why it cannot.  A
+// rank that cannot go on waits for that exchange for one second at most.
 //
 // What it is not: a network.  devrt has no server of its own; ranks of several
 // machines need a shared file system, a launcher, or functions of the program.

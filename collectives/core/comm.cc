@@ -130,13 +130,35 @@ void NoteEnds(Comm* comm, uint64_t last) {
   }
 }
 
+namespace {
+
+// Returns true if the calls have a collective with that number.
+bool HasSequence(const Comm::Pending& calls, const Ring& ring,
+                 uint64_t sequence) {
+  for (uint64_t n = calls.FirstIn(ring); n <= calls.last; ++n) {
+    const CallRecord* const call = ring.Find(n);
+    if (call != nullptr && call->sequence == sequence) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void NoteEndsBefore(Comm* comm, uint64_t sequence) {
   const MutexLock lock(&comm->mutex);
   if (comm->state.load() != State::kReady) return;
   Ring* const ring = comm->ring.get();
-  absl::flat_hash_set<uint64_t> streams;  // of later submissions that met
   auto& pending = comm->pending;
+  if (pending.empty() || sequence == 0) return;
+  // The calls that fail: the newest ones, if this rank has not come to them.
+  const Comm::Pending* failing = &pending.back();
+  for (const Comm::Pending& calls : pending) {
+    if (HasSequence(calls, *ring, sequence)) failing = &calls;
+  }
+  absl::flat_hash_set<uint64_t> streams;  // of later submissions that met
   for (auto calls = pending.rbegin(); calls != pending.rend(); ++calls) {
+    if (calls->submission == failing->submission && &*calls != failing)
+      continue;
     const CallRecord* met = nullptr;
     for (uint64_t n = calls->FirstIn(*ring); n <= calls->last; ++n) {
       const CallRecord* const call = ring->Find(n);
@@ -147,7 +169,7 @@ void NoteEndsBefore(Comm* comm, uint64_t sequence) {
         ring->End(n);
       }
     }
-    // All calls of a submission have one stream.
+    // All calls of a submission to the engine have one stream.
     if (met != nullptr) streams.insert(met->stream);
   }
 }

@@ -91,15 +91,18 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // Calls that one call of the engine submits to one stream.
   struct Pending {
     uint64_t first, last;  // their numbers, which follow each other
+    uint64_t submission;   // the number of the first call submitted with them
     // The thread that submits sets the end, and then the flag, without the
     // lock.  While the engine's submit runs there is no end yet.
     std::atomic<bool> is_submitted{false};
     OrderPoint end;
 
-    Pending(uint64_t from, uint64_t to) : first(from), last(to) {}
+    Pending(uint64_t from, uint64_t to, uint64_t with)
+        : first(from), last(to), submission(with) {}
     Pending(const Pending& other)
         : first(other.first),
           last(other.last),
+          submission(other.submission),
           is_submitted(other.is_submitted.load(std::memory_order_acquire)),
           end(is_submitted.load() ? other.end : OrderPoint()) {}
     bool IsKnownOver() const;
@@ -189,8 +192,10 @@ uint64_t LastKnownOver(const Comm& comm);
 void NoteEnds(Comm* comm, uint64_t last = UINT64_MAX);
 
 // For an engine that counts the collectives and has found that `sequence`
-// fails:  the ranks have met in all before that one.  Marks these, and the
-// sends and receives that precede them on their streams.
+// fails.  The ranks have met in all collectives of earlier submissions, and in
+// those that precede the failing one on its stream: a group on several streams
+// may fail on one before another has begun.  Marks these, and the sends and
+// receives that precede them on their streams.
 void NoteEndsBefore(Comm* comm, uint64_t sequence);
 
 // The calls that may not be complete, oldest first; marks none.  `asks`: of the

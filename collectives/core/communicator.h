@@ -40,13 +40,14 @@
 //
 // Failure.  A rank that dies, operations that differ, or the loss of the device
 // end the communicator: kFailed, on every rank that notices.  Later submissions
-// return ABORTED with the first error, and outputs of operations that were not
-// complete are undefined.  A read of such an output, as by Array::Item and
-// Array::To, returns OK: call Wait of the communicator first, which returns the
-// failure.  Other streams go on.  Go on with Shrink, or with Create anew.  An
-// engine without the feature "revoke" (older versions of NCCL; 2.28.9 has it)
-// shrinks no communicator that was aborted: Shrink needs OnFailure::kReport
-// there.
+// return ABORTED with the first error.  Other streams go on.  Go on with
+// Shrink, or with Create anew.  An engine without the feature "revoke" (older
+// versions of NCCL; 2.28.9 has it) shrinks no communicator that was aborted:
+// Shrink needs OnFailure::kReport there.
+//
+// Outputs of operations that were not complete are undefined.  A read of such
+// an output, as by Array::Item and Array::To, returns OK: call Wait of the
+// communicator first, which returns the failure.
 //
 // What it is not: a fault-tolerant job.  Ranks that leave in good order call
 // Finish first, because the others wait for them.

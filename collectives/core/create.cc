@@ -197,7 +197,9 @@ absl::StatusOr<std::vector<RankRecord>> Exchange(Bootstrap* bootstrap,
 absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own,
                    absl::Time deadline) {
   if (!own.ok()) {
-    if (absl::Now() >= deadline) return own;
+    // CANCELLED: the program's own function has raised, or Ctrl-C has ended
+    // it.  It is not called again.
+    if (absl::IsCancelled(own) || absl::Now() >= deadline) return own;
     deadline = std::min(deadline, absl::Now() + kTelling);
   }
   DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,

@@ -284,8 +284,8 @@ bool IsPlain(const Array& array, Device device, bool writes) {
          !(writes && array.read_only());
 }
 
-// Passes an operation of a known kind, if it has elements and no mistake.  What
-// it does not pass, Check does, or refuses.
+// Passes an operation of a known kind without a mistake.  What it does not
+// pass, Check does, or refuses.
 bool CheckPlainly(const Comm& comm, const Operation& operation,
                   CheckedOperation* checked) {
   const auto& known = comm.known;

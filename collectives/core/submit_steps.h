@@ -122,12 +122,17 @@ Comm::Pending* RecordCalls(Comm* comm,
     call.site = site();
     last = ring->Append(call, now_ns);
   }
-  // The ring has no records of older calls.
   auto& pending = comm->pending;
-  while (!pending.empty() && last - pending.front().last >= kRecords) {
+  const uint64_t first = last - ops.size() + 1;
+  const bool goes_on = !pending.empty() && !pending.back().is_submitted.load();
+  const uint64_t submission = goes_on ? pending.back().submission : first;
+  // The ring has no records of older calls.  Those of this submission stay,
+  // whose ends are not noted yet.
+  while (!pending.empty() && last - pending.front().last >= kRecords &&
+         pending.front().is_submitted.load()) {
     pending.pop_front();
   }
-  return &pending.emplace_back(last - ops.size() + 1, last);
+  return &pending.emplace_back(first, last, submission);
 }
 
 // Takes the newest calls back, which were refused.

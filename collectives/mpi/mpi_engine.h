@@ -29,13 +29,14 @@
 //
 // MPI compares no operations.  If the counts of the ranks differ, MPI reports
 // MPI_ERR_TRUNCATE to a rank that gets more than it asked for.  Another rank
-// may have OK with wrong values, or wait until its time is over.  Open MPI 4
-// hands this error to the error handler of MPI_COMM_WORLD, which ends the
-// process.  devrt leaves the handler to the program, which turns the end of the
-// process into an error of the submission, and a failed communicator, by
-//   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+// may have OK with wrong values, or wait until its time is over.
 // Options::check_signatures tells every rank of the mismatch, and MPI does not
 // begin.
+//
+// Open MPI 4 hands MPI_ERR_TRUNCATE to the error handler of MPI_COMM_WORLD,
+// which ends the process.  devrt leaves the handler to the program.  With the
+// next line the submission fails instead, and with it the communicator:
+//   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 //
 // Ownership: communicators of MPI are freed unless MPI_Finalize was called
 // before.  After it a communicator refuses operations with FAILED_PRECONDITION.

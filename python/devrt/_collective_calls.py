@@ -87,7 +87,8 @@ def _failure(rank: Any, error: Error) -> CollectiveError:
     failure.code = error.code
     failure.rank = rank.rank
     # That of the call on this rank, else the engine's: of a call of other ranks.
-    text = rank.failure[1]
+    # Behind these words is what another communicator failed at.
+    text = rank.failure[1].partition(" was aborted, because another one of ")[0]
     named = (re.search(r" (?:failed|was aborted) (?:at|between) (\d+) [a-z_]+\(", text)
              or re.search(r"(?<! send)(?<! recv) #(\d+) \(", text))
     failure.sequence = int(named[1]) if named else 0

@@ -70,7 +70,7 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
 absl::StatusOr<bool> OrderAfter(const StreamTarget& stream,
                                 const OrderPoint& point, bool capturing);
 // OrderAfter for a stream that is not captured, and a point that no other
-// stream waits for: keeps no checkpoint where there is none.
+// stream waits for: records an event of its own, which no checkpoint keeps.
 absl::StatusOr<bool> OrderAfterOnce(const StreamTarget& stream,
                                     const OrderPoint& point);
 // Makes later work of `stream` wait for all work of `after`, whose timeline is

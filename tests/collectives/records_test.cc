@@ -75,6 +75,56 @@ TEST_F(Records, OfAGroupThatIsLarger) {
   EXPECT_EQ(open(), 0u);
 }
 
+// The records of the first stream's call are overwritten by those of the
+// second stream, before the engine has the group.
+TEST_F(Records, OfALargeGroupOnTwoStreams) {
+  for (const bool is_refused : {false, true}) {
+    Reset(is_refused ? "faults=submit_fails:rank=0:nth=1" : "");
+    std::vector<Communicator> ranks = MakeRanks(1);
+    const Array x = Filled(0, 4, 1);
+    const Array y = Filled(0, 4, 1);
+    const Stream other = Must(Stream::Create(dev(0)));
+    Group group;
+    group.Add(ranks[0], ops::AllReduce(x, x), other);
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      group.Add(ranks[0], ops::AllReduce(y, y));
+    }
+    EXPECT_EQ(group.Submit().ok(), !is_refused);
+    ASSERT_OK(ranks[0].AllReduce(x, x));
+    ASSERT_OK(ranks[0].Wait(other));
+    ASSERT_OK(ranks[0].Wait());
+    EXPECT_EQ(ranks[0].Records().size(), is_refused ? 1 : kRecords);
+    EXPECT_TRUE(OpenCalls(*ranks[0].comm(), /*asks=*/false).empty());
+  }
+}
+
+// One stream's call fails before the other stream's has begun.
+TEST_F(Records, OfAGroupThatFailsOnOneStreamHaveNoEndOnTheOther) {
+  collectives::Options options;
+  options.order_across_communicators = false;
+  options.on_failure = collectives::OnFailure::kReport;
+  std::vector<Communicator> ranks = MakeRanks(2, options);
+  std::vector<Communicator> others = MakeRanks(2, options);
+  Group group;
+  std::vector<Stream> blocked, failing;
+  for (int i = 0; i < 2; ++i) {
+    blocked.push_back(Must(Stream::Create(dev(i))));
+    failing.push_back(Must(Stream::Create(dev(i))));
+    const Array x = Filled(i, 4, 1);
+    const Array y = Filled(i, 4 + i, 1);
+    group.Add(ranks[i], ops::AllReduce(x, x), blocked[i]);
+    group.Add(ranks[i], ops::AllReduce(y, y), failing[i]);
+  }
+  const ops::Operation recv = ops::Recv(Filled(0, 4, 1), 1);  // of nobody
+  ASSERT_OK(others[0].Submit({&recv, 1}, blocked[0]));
+  ASSERT_OK(group.Submit());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(ranks[i].Wait(failing[i]).ok());
+    EXPECT_EQ(ranks[i].Records()[0].end_ns, 0u) << i;
+  }
+  for (Communicator& other : others) EXPECT_OK(other.Abort("over"));
+}
+
 // A rank waits in the call that failed, and in none before that.
 TEST_F(Records, OfAFailureHaveTheEndsBeforeIt) {
   std::string folder = ::testing::TempDir() + "/records.XXXXXX";

@@ -81,3 +81,15 @@ def test_options_are_those_of_init(options):
         devrt._core._create_ranks([], options)
     with pytest.raises(TypeError, match="expected that of init"):
         devrt._core._create_ranks([], devrt.ones((0, 2)))
+
+
+def test_a_bootstrap_function_that_raises_is_not_called_again(two):
+    calls = []
+
+    def refuse(mine, timeout):
+        calls.append(timeout)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        collectives.init(two[0], refuse, rank=0, size=2)
+    assert len(calls) == 1

@@ -92,3 +92,17 @@ def test_the_report_finds_the_guilty_line(run_program, tmp_path):
                                 "x", "8)", "<string>:10"]
     assert "ranks 0-2, 4-7 are at 2 all_reduce" in lines[2]
     assert lines[2].endswith("<string>:12")
+
+
+def test_a_sibling_of_what_failed_has_no_number(two):
+    failing, sibling = (collectives.init_all(two, name=name) for name in "ab")
+    values = [full(rank, 1, count=4 + rank.rank) for rank in failing]
+    with collectives.group():
+        for rank, value in zip(failing, values):
+            rank.all_reduce(value)
+    with pytest.raises(devrt.CollectiveError) as failure:
+        failing[0].wait()
+    assert failure.value.sequence == 1
+    with pytest.raises(devrt.CollectiveError, match="because another one") as failure:
+        sibling[0].all_reduce(values[0])
+    assert failure.value.sequence == 0
