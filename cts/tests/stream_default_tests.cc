@@ -38,9 +38,12 @@ void SameEachTime(Test& t) {
     t.Expect(Legacy(t, device).handle() != PerThread(t, device).handle(),
              "these are two streams");
     const devrt_stream here = Legacy(t, device).handle();
+    const devrt_stream mine = PerThread(t, device).handle();
     InAnotherThread([&] {
       t.Expect(Legacy(t, device).handle() == here,
                "all threads have one legacy stream");
+      t.Expect(PerThread(t, device).handle() != mine,
+               "each thread has a handle of its default stream");
     });
   }
 }
@@ -289,7 +292,8 @@ void LegacyCoversOtherThreads(Test& t) {
 
 constexpr TestCase kTests[] = {
     {"stream.default_is_the_same_each_time", "C12 C14",
-     "A default stream has one handle, the legacy one in all threads.",
+     "A default stream has one handle: the legacy one for all threads, the "
+     "per-thread one for each.",
      &SameEachTime},
     {"stream.per_thread_has_one_native_handle", "C12",
      "The native handle of per-thread streams is one for all threads.",

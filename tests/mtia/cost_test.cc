@@ -58,6 +58,20 @@ TEST_F(Cost, BytesComeOnTop) {
   EXPECT_EQ(Durations(), std::vector<uint64_t>{5000});
 }
 
+// The race detector asks in each creation of a stream.
+TEST_F(Cost, AQueryOfANativeStreamTakesNoTime) {
+  const auto time = [](bool asks) {
+    Reset("strategy=hw,seed=1");
+    devrt_stream s = NewStream();
+    void* native = nullptr;
+    if (asks) OK(ops().stream_native(self(), s, &native));
+    uint64_t now = 0;
+    OK(sim().now_ns(self(), &now));
+    return now;
+  };
+  EXPECT_EQ(time(true), time(false));
+}
+
 TEST_F(Cost, EachSeedButZeroHasDurationsOfItsOwn) {
   const std::vector<uint64_t> usual = Run("copy=3us");
   std::set<std::vector<uint64_t>> all;

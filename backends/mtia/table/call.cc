@@ -78,7 +78,10 @@ uint32_t DeviceOf(const About& about) {
 }  // namespace
 
 Call::Call(Slot slot, About about, CallTag tag)
-    : slot_(slot), takes_time_(slot != Slot::sim) {
+    : slot_(slot),
+      // A race detector asks for the native stream of each new stream, and must
+      // not change the schedule.
+      takes_time_(slot != Slot::sim && slot != Slot::stream_native) {
   Machine* const machine = g_machine;
   if (__builtin_expect(t_user_code != nullptr, 0)) {
     EnterUserCode(tag);

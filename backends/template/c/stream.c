@@ -7,6 +7,10 @@
 
 #include "backend.h"
 
+/* devrt keeps apart what each thread has submitted, so it needs a handle of
+ * each thread's default stream. */
+static __thread struct mybackend_stream per_thread[MYBACKEND_DEVICES];
+
 static struct mybackend_stream* stream_of(devrt_stream stream) {
   return (struct mybackend_stream*)(void*)stream;
 }
@@ -17,9 +21,13 @@ devrt_status mybackend_stream_create(void* self, uint32_t device,
   struct mybackend_state* backend = self;
   struct mybackend_stream* made;
   if (device >= MYBACKEND_DEVICES) return mybackend_no_device(self, device);
-  if (desc->kind == DEVRT_STREAM_LEGACY ||
-      desc->kind == DEVRT_STREAM_PER_THREAD) {
+  if (desc->kind == DEVRT_STREAM_LEGACY) {
     *stream = (devrt_stream)(void*)&backend->defaults[device][desc->kind];
+    return NULL;
+  }
+  if (desc->kind == DEVRT_STREAM_PER_THREAD) {
+    per_thread[device] = backend->defaults[device][desc->kind];
+    *stream = (devrt_stream)(void*)&per_thread[device];
     return NULL;
   }
   if (desc->kind != DEVRT_STREAM_CREATE) {
@@ -62,8 +70,13 @@ devrt_status mybackend_stream_sync(void* self, devrt_stream stream) {
 
 devrt_status mybackend_stream_native(void* self, devrt_stream stream,
                                      void** native) {
-  (void)self;
+  struct mybackend_state* backend = self;
+  const struct mybackend_stream* asked = stream_of(stream);
   *native = stream;
+  if (asked->kind == DEVRT_STREAM_PER_THREAD) {
+    /* One value stands for the streams of all threads. */
+    *native = &backend->defaults[asked->device][DEVRT_STREAM_PER_THREAD];
+  }
   return NULL;
 }
 

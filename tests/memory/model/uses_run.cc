@@ -71,6 +71,7 @@ class UsesRun {
     uint64_t size;
     uint64_t requested;
     size_t life;
+    size_t last;                // the life that has used the bytes last
     std::vector<size_t> marks;  // lives, by RecordStream
   };
   // Work on `native` up to its count `count` may touch the bytes.
@@ -200,7 +201,7 @@ class UsesRun {
         return;
       }
     }
-    held_[begin] = {size, bytes, now_[stream], {}};
+    held_[begin] = {size, bytes, now_[stream], now_[stream], {}};
   }
 
   bool MayBeFull(uint64_t bytes) const {
@@ -238,12 +239,13 @@ class UsesRun {
                      static_cast<ptrdiff_t>(number % held_.size()));
   }
 
-  // A stream other than the block's is ordered behind it first, as a program
-  // that writes there has to.
+  // Each fill comes behind the one before, or behind the allocation: a program
+  // that writes there has to order its streams, or has a race.
   void Fill(size_t stream, uint64_t number) {
     if (held_.empty()) return;
-    const auto& [begin, held] = *Pick(number);
-    if (held.life != now_[stream]) Order(stream, held.life);
+    auto& [begin, held] = *Pick(number);
+    if (held.last != now_[stream]) Order(stream, held.last);
+    held.last = now_[stream];
     ++ClockOf(stream)[lives_[now_[stream]].native];
     Check(FillAsync(streams_[stream], reinterpret_cast<void*>(begin), 1,
                     std::min<uint64_t>(held.requested, 4096)));
