@@ -22,8 +22,8 @@
 // Ownership: an Operation over arrays keeps their memory; one over pointers
 // does not.  Threads: values.  Errors come with the submission.
 
-#ifndef DEVRT_COLLECTIVES_CORE_OPERATION_H_
-#define DEVRT_COLLECTIVES_CORE_OPERATION_H_
+#ifndef DEVRT_COLLECTIVES_OPERATION_H_
+#define DEVRT_COLLECTIVES_OPERATION_H_
 
 #include <cstdint>
 #include <memory>
@@ -147,4 +147,4 @@ DEVRT_EXPORT Operation Recv(const Array& x, int peer,
 
 }  // namespace devrt::collectives
 
-#endif  // DEVRT_COLLECTIVES_CORE_OPERATION_H_
+#endif  // DEVRT_COLLECTIVES_OPERATION_H_
