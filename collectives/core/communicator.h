@@ -294,7 +294,8 @@ class DEVRT_EXPORT Communicator {
 
   // Waits on the host until the stream's work is complete, or the communicator
   // has failed or was aborted; then it returns that error.  After OK the
-  // outputs of the stream's operations are right.  DEADLINE_EXCEEDED has two
+  // outputs of the stream's operations are right, unless the calls of the ranks
+  // differ and the engine does not notice, as MPI.  DEADLINE_EXCEEDED has two
   // causes: at `deadline` the communicator stays as it is; when
   // Options::timeout is over it has failed.  state() tells which.
   absl::Status Wait(std::optional<StreamRef> stream = std::nullopt,

@@ -86,8 +86,8 @@ def _failure(rank: Any, error: Error) -> CollectiveError:
     failure = CollectiveError(str(error))
     failure.code = error.code
     failure.rank = rank.rank
-    # That of the call on this rank, else the engine's: of a call of other ranks.
-    # Behind these words is what another communicator failed at.
+    # The number of the call on this rank, else that of another rank's call, which the
+    # engine names.  The text behind these words names a call of another communicator.
     text = rank.failure[1].partition(" was aborted, because another one of ")[0]
     named = (re.search(r" (?:failed|was aborted) (?:at|between) (\d+) [a-z_]+\(", text)
              or re.search(r"(?<! send)(?<! recv) #(\d+) \(", text))

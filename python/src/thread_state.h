@@ -64,8 +64,8 @@ struct ThreadState : SeenContext {
   std::vector<CurrentSlot> current;  // by the device's index
   std::vector<ContextEntry> entries;
   PyObject* node = nullptr;  // the last node of the chain that is entered
-  // The thread's contextvars context outside of every Context.run.  Null if
-  // devrt first saw the thread when that context could no longer be told.
+  // The thread's contextvars context outside of every Context.run.  Null if the
+  // thread had changed contexts before its first call of devrt.
   PyObject* outermost = nullptr;
   // How many times each object was entered and not left, in all contexts.
   std::unordered_map<PyObject*, int> open;
