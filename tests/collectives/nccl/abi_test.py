@@ -5,12 +5,15 @@
 
 Compiles ASSERTIONS, abi_check.cc, against each nccl.h and rccl.h that is found: in the folders of the
 system, in an installed wheel nvidia-nccl-cu*, and by DEVRT_TEST_NCCL_HEADERS, paths
-separated by ':'. Exits with 77 where there is none. The headers of the device's runtime
-that they include are replaced by what they use of them.
+separated by ':'. The headers of the device's runtime that they include are replaced by what
+they use of them. Libraries of such a wheel and of DEVRT_TEST_NCCL_LIBRARIES, paths as well,
+export what entries.inc requires; what else they lack is printed. The libraries are not loaded.
+Exits with 77 where there is no header and no library.
 """
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,11 +29,28 @@ STUBS = {"cuda_runtime.h": CUDA, "cuda_fp16.h": "", "hip/hip_runtime.h": HIP,
          "hip/hip_runtime_api.h": HIP, "hip/hip_fp16.h": ""}
 
 
-def headers():
-    named = os.environ.get("DEVRT_TEST_NCCL_HEADERS", "").split(":")
-    wheels = [str(pathlib.Path(folder) / "nvidia/nccl/include/nccl.h")
+def installed(variable, in_wheel, in_system=()):
+    named = os.environ.get(variable, "").split(":")
+    wheels = [str(pathlib.Path(folder) / "nvidia/nccl" / in_wheel)
               for folder in sys.path if folder]
-    return [path for path in named + SYSTEM + wheels if path and os.path.exists(path)]
+    return [path for path in [*named, *in_system, *wheels] if path and os.path.exists(path)]
+
+
+def lacking(library):
+    """Returns the required and the other functions that a library does not export."""
+    exported = set(re.findall(r" [TWi] (\w+)", subprocess.run(
+        ["nm", "-D", "--defined-only", library], text=True, check=True,
+        stdout=subprocess.PIPE).stdout))
+    entries = re.findall(r'^DEVRT_NCCL_ENTRY\(\w+, "(\w+)", (true|false)\)',
+                         (ROOT / "collectives/nccl/entries.inc").read_text(encoding="utf-8"),
+                         re.MULTILINE)
+    assert len(entries) > 20, entries
+    entries.append(("ncclGetVersion", "true"))
+    # The all-to-all has two names, see flavor.cc.
+    entries.append(("ncclAllToAll" if "rccl" in pathlib.Path(library).name
+                    else "ncclAlltoAll", "false"))
+    return [[name for name, required in entries
+             if name not in exported and required == wanted] for wanted in ("true", "false")]
 
 
 def failure(assertions, compiler, header):
@@ -49,15 +69,21 @@ def failure(assertions, compiler, header):
 
 
 def main():
-    found = headers()
-    if not found:
-        print("skipped: no header of NCCL or RCCL is installed")
+    found = installed("DEVRT_TEST_NCCL_HEADERS", "include/nccl.h", SYSTEM)
+    libraries = installed("DEVRT_TEST_NCCL_LIBRARIES", "lib/libnccl.so.2")
+    if not found and not libraries:
+        print("skipped: no header and no library of NCCL or RCCL is installed")
         return 77
     failed = False
     for header in found:
         text = failure(sys.argv[1], sys.argv[2:], header)
         print(f"{header}: {'differs' if text else 'agrees'}\n{text}")
         failed = failed or bool(text)
+    for library in libraries:
+        required, others = lacking(library)
+        print(f"{library}: lacks {', '.join(required) or 'nothing'} that is required, and "
+              f"{', '.join(others) or 'nothing'} besides")
+        failed = failed or bool(required)
     return 1 if failed else 0
 
 
