@@ -75,6 +75,7 @@ class Row:
     def __init__(self, timer, calls, rest):
         self.timer, self.calls, self.rest = timer, calls, rest
         self.number = 10
+        self.time()  # the first call may compile a kernel for seconds
         while self.time() < 0.004 and self.number < 100_000:
             self.number *= 2
             self.rest()
