@@ -20,9 +20,6 @@
 namespace devrt::collectives::internal {
 namespace {
 
-// How long a rank that cannot go on waits until the others know.
-constexpr absl::Duration kTelling = absl::Seconds(1);
-
 uint64_t NextId() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1) + 1;
@@ -175,17 +172,23 @@ absl::Status OfCreation(const Options& options, const absl::Status& status) {
           ": ", status.message()));
 }
 
+// The record with the rank's number, and with why it cannot take part.
+RankRecord OfRank(const Bootstrap& bootstrap, RankRecord record,
+                  const absl::Status& cause) {
+  record.rank = static_cast<uint64_t>(bootstrap.rank());
+  record.size = static_cast<uint64_t>(bootstrap.size());
+  if (!cause.ok()) record.error = StatusText(cause);
+  return record;
+}
+
 // One exchange of the records of all ranks.  `cause`: why this rank cannot take
 // part, which the record tells the others.
 absl::StatusOr<std::vector<RankRecord>> Exchange(Bootstrap* bootstrap,
                                                  RankRecord record,
                                                  const absl::Status& cause,
                                                  absl::Time deadline) {
-  record.rank = static_cast<uint64_t>(bootstrap->rank());
-  record.size = static_cast<uint64_t>(bootstrap->size());
-  if (!cause.ok()) record.error = StatusText(cause);
-  absl::StatusOr<std::vector<std::string>> parts =
-      bootstrap->AllGather(ToBytes(record), deadline);
+  absl::StatusOr<std::vector<std::string>> parts = bootstrap->AllGather(
+      ToBytes(OfRank(*bootstrap, std::move(record), cause)), deadline);
   DEVRT_RETURN_IF_ERROR(cause);
   DEVRT_RETURN_IF_ERROR(parts.status());
   return ParseRecords(*parts, bootstrap->size());
@@ -200,11 +203,14 @@ absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own,
     // CANCELLED: the program's own function has raised, or Ctrl-C has ended
     // it.  It is not called again.
     if (absl::IsCancelled(own) || absl::Now() >= deadline) return own;
-    deadline = std::min(deadline, absl::Now() + kTelling);
+    bootstrap->GiveUp(ToBytes(OfRank(*bootstrap, RankRecord(), own)), deadline);
+    return own;
   }
-  DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
-                         Exchange(bootstrap, RankRecord(), own, deadline));
-  return CheckErrors(records);
+  DEVRT_ASSIGN_OR_RETURN(
+      const std::vector<std::string> parts,
+      bootstrap->AllGather(ToBytes(OfRank(*bootstrap, RankRecord(), own)),
+                           deadline));
+  return CheckAgreement(parts, bootstrap->size());
 }
 
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,

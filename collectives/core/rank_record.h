@@ -46,6 +46,10 @@ std::string ToBytes(const RankRecord& record);
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
     const std::vector<std::string>& parts, int size);
 
+// OK if every rank can take part, by the records of all ranks or of those that
+// came before a rank gave up (Bootstrap::GiveUp).
+absl::Status CheckAgreement(const std::vector<std::string>& parts, int size);
+
 // OK if every rank can take part.
 absl::Status CheckErrors(const std::vector<RankRecord>& records);
 

@@ -341,7 +341,9 @@ def init(
         MPI          an mpi4py communicator
         a store      torch.distributed's Store, with rank and size
         a function   all_gather(mine: bytes, timeout: float) -> list of bytes, with rank
-                     and size
+                     and size.  With a method give_up(mine: bytes, timeout: float) a rank
+                     that cannot go on gives its bytes and need not wait: the function
+                     may return b"" for ranks that have not come then.
     rank, size: where the bootstrap does not tell; by default RANK and WORLD_SIZE.
     timeout: seconds, of one operation; None: no limit.
     init_timeout: seconds, of this call and of split.

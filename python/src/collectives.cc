@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/pair.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ struct Creation {
   std::shared_ptr<Exchange> exchange;  // null: another bootstrap
   std::unique_ptr<Bootstrap> bootstrap;
   std::optional<Communicator> made;
+  // Of Create.  A thread that was interrupted reads it while Create runs.
+  std::atomic<absl::StatusCode> result{absl::StatusCode::kOk};
 };
 
 // The place of one rank.  The last user of the communicator ends it, which may
@@ -272,10 +275,13 @@ Rank* CreateRank(nb::handle device, nb::handle options,
                  auto result = Communicator::Create(on, *creation->bootstrap,
                                                     wanted, here);
                  if (result.ok()) creation->made.emplace(*std::move(result));
+                 creation->result = result.status().code();
                  return result.status();
                });
   } catch (...) {
-    if (creation->exchange != nullptr) creation->exchange->Rethrow();
+    if (creation->exchange != nullptr) {
+      creation->exchange->Rethrow(creation->result);
+    }
     throw;
   }
   Communicator made = *std::move(creation->made);
