@@ -65,11 +65,12 @@ absl::Status CheckOptions(const Options& options) {
 absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
                                               const Options& options) {
   DEVRT_RETURN_IF_ERROR(CheckOptions(options));
-  DEVRT_RETURN_IF_ERROR(RecordFolder().status());
+  DEVRT_ASSIGN_OR_RETURN(std::string record_folder, RecordFolder());
   DEVRT_ASSIGN_OR_RETURN(const Provider provider,
                          FindProvider(device, options.provider));
   auto comm = std::make_shared<Comm>(device, provider);
   comm->options = options;
+  comm->record_folder = std::move(record_folder);
   devrt_collectives_info_v0 info{};
   info.struct_size = sizeof info;
   DEVRT_RETURN_IF_ERROR(
@@ -105,6 +106,7 @@ absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   record.allow_mixed_versions = comm.options.allow_mixed_versions ? 1 : 0;
   record.check_signatures = comm.options.check_signatures ? 1 : 0;
   record.may_wait = MayWait(comm) ? 1 : 0;
+  record.has_record_folder = comm.record_folder.empty() ? 0 : 1;
   record.name = comm.options.name;
   return record;
 }
@@ -138,6 +140,9 @@ absl::Status Prepare(Comm* comm, int rank,
   comm->label = absl::StrCat(root.id);
   comm->provider.missing = MissingFlags(records);
   comm->info.features = FeaturesOf(comm->provider.flags());
+  comm->some_rank_records = std::any_of(
+      records.begin(), records.end(),
+      [](const RankRecord& record) { return record.has_record_folder != 0; });
   return MakeRecorder(comm);
 }
 
@@ -323,14 +328,13 @@ devrt_comm_options_v0 EngineOptions(const Options& options, const char* label) {
 }
 
 absl::Status MakeRecorder(Comm* comm) {
-  DEVRT_ASSIGN_OR_RETURN(const std::string folder, RecordFolder());
   Ring::Identity identity;
   identity.key = comm->key;
   identity.id = comm->id;
   identity.rank = static_cast<uint32_t>(comm->rank);
   identity.size = static_cast<uint32_t>(comm->size);
   identity.label = comm->Label();
-  DEVRT_ASSIGN_OR_RETURN(comm->ring, Ring::Make(identity, folder));
+  DEVRT_ASSIGN_OR_RETURN(comm->ring, Ring::Make(identity, comm->record_folder));
   return absl::OkStatus();
 }
 

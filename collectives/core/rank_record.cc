@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x4c4f4354525645;  // "EVRTCOL"
 // Raised when a record changes, or what follows on it.
-constexpr uint64_t kProtocol = 4;
+constexpr uint64_t kProtocol = 5;
 
 // Calls f for each field, in the order of the bytes.
 template <typename Record, typename F>
@@ -35,6 +35,7 @@ void ForEachField(Record& record, F f) {
   f(record.allow_mixed_versions);
   f(record.check_signatures);
   f(record.may_wait);
+  f(record.has_record_folder);
   f(record.name);
   f(record.unique_id);
   f(record.id);

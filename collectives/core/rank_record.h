@@ -32,6 +32,7 @@ struct RankRecord {
   uint64_t allow_mixed_versions = 0;
   uint64_t check_signatures = 0;
   uint64_t may_wait = 0;  // submissions may, and the engine can end it
+  uint64_t has_record_folder = 0;
   std::string name;
   // Of rank 0:
   std::string unique_id;
