@@ -41,7 +41,7 @@ class Children : public CommTest {
 
   std::vector<Communicator> Make(int count, Options options = {}) {
     // The wait that the reason has to end.
-    options.init_timeout = absl::Seconds(60);
+    options.init_timeout = absl::Seconds(30);
     std::vector<Communicator> ranks = MakeRanks(count, options);
     ranks[kGuilty].comm()->record_folder = folder_ + "/none";
     return ranks;
@@ -78,7 +78,7 @@ class Children : public CommTest {
     InThreads(
         static_cast<int>(ranks->size()),
         [&](int i, collectives::Bootstrap&) { got[i] = call(&(*ranks)[i]); });
-    EXPECT_LT(absl::Now() - begin, absl::Seconds(50));
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(25));
     return got;
   }
   void ExpectReason(const std::vector<absl::Status>& got, size_t guilty,

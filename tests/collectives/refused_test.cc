@@ -205,7 +205,9 @@ TEST_F(Refused, WhileOneRankIsLate) {
         if (i == 0) *parts = absl::PermissionDeniedError("a link");
       });
       LateBootstrap late(&spoiled, i == 2 ? &go : nullptr);
-      got[i] = Communicator::Create(dev(i), late).status();
+      collectives::Options options;
+      options.init_timeout = absl::Seconds(30);
+      got[i] = Communicator::Create(dev(i), late, options).status();
       if (++done == 2) go.Notify();
     });
     EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kPermissionDenied,
