@@ -186,36 +186,41 @@ RankRecord OfRank(const Bootstrap& bootstrap, RankRecord record,
   return record;
 }
 
-// One exchange of the records of all ranks.  `cause`: why this rank cannot take
-// part, which the record tells the others.
+// The records of all ranks, by the first exchange.  `cause`: why this rank
+// cannot take part, which the record tells the others.  Sets `seen` to the sum
+// of what the exchange returned.
 absl::StatusOr<std::vector<RankRecord>> Exchange(Bootstrap* bootstrap,
                                                  RankRecord record,
                                                  const absl::Status& cause,
-                                                 absl::Time deadline) {
+                                                 absl::Time deadline,
+                                                 uint64_t* seen) {
   absl::StatusOr<std::vector<std::string>> parts = bootstrap->AllGather(
       ToBytes(OfRank(*bootstrap, std::move(record), cause)), deadline);
   DEVRT_RETURN_IF_ERROR(cause);
   DEVRT_RETURN_IF_ERROR(parts.status());
+  *seen = SumOf(*parts);
   return ParseRecords(*parts, bootstrap->size());
 }
 
 // The second exchange: a rank that failed behind the first one, as its
 // recorder or the bytes for this rank alone can, tells the others, which would
-// wait for the rank in the engine.
-absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own,
+// wait for the rank in the engine.  They would also wait for one that got
+// another id than they.
+absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
                    absl::Time deadline) {
+  RankRecord record;
+  record.seen = seen;
+  const std::string mine = ToBytes(OfRank(*bootstrap, std::move(record), own));
   if (!own.ok()) {
     // CANCELLED: the program's own function has raised, or Ctrl-C has ended
     // it.  It is not called again.
     if (absl::IsCancelled(own) || absl::Now() >= deadline) return own;
-    bootstrap->GiveUp(ToBytes(OfRank(*bootstrap, RankRecord(), own)), deadline);
+    bootstrap->GiveUp(mine, deadline);
     return own;
   }
-  DEVRT_ASSIGN_OR_RETURN(
-      const std::vector<std::string> parts,
-      bootstrap->AllGather(ToBytes(OfRank(*bootstrap, RankRecord(), own)),
-                           deadline));
-  return CheckAgreement(parts, bootstrap->size());
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
+                         bootstrap->AllGather(mine, deadline));
+  return CheckAgreement(parts, bootstrap->size(), seen);
 }
 
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
@@ -241,8 +246,10 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
     if (!made.ok()) mine = made;
   }
   const absl::Status cause = mine.status();
-  const absl::StatusOr<std::vector<RankRecord>> records = Exchange(
-      bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause, deadline);
+  uint64_t seen = 0;
+  const absl::StatusOr<std::vector<RankRecord>> records =
+      Exchange(bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause,
+               deadline, &seen);
   DEVRT_RETURN_IF_ERROR(cause);
   absl::Status prepared = records.status();
   if (prepared.ok()) {
@@ -250,7 +257,7 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
     DEVRT_RETURN_IF_ERROR(CheckRecords(*records));
     prepared = Prepare(comm->get(), rank, *records);
   }
-  DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, deadline));
+  DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, seen, deadline));
   DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
   const absl::Status ready = AwaitReady({&*comm, 1}, deadline);
   if (absl::IsDeadlineExceeded(ready)) {

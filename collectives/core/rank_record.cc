@@ -25,6 +25,7 @@ void ForEachField(Record& record, F f) {
   f(record.rank);
   f(record.size);
   f(record.error);
+  f(record.seen);
   f(record.provider);
   f(record.version);
   f(record.flags);
@@ -194,14 +195,31 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
   return records;
 }
 
-absl::Status CheckAgreement(const std::vector<std::string>& parts, int size) {
+absl::Status CheckAgreement(const std::vector<std::string>& parts, int size,
+                            uint64_t seen) {
   DEVRT_RETURN_IF_ERROR(CheckParts(parts.size(), size));
   // Why a rank gave up goes before what the ranks behind it have not sent.
   for (size_t i = 0; i < parts.size(); ++i) {
     const absl::StatusOr<RankRecord> record = ParseRecord(parts, i);
     if (record.ok()) DEVRT_RETURN_IF_ERROR(CheckError(*record));
   }
-  return ParseRecords(parts, size).status();
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
+                         ParseRecords(parts, size));
+  for (const RankRecord& record : records) {
+    if (record.seen == seen) continue;
+    return absl::DataLossError(
+        absl::StrCat("rank ", record.rank,
+                     " got other bytes than this rank: the bootstrap must give "
+                     "all ranks the "
+                     "same bytes, and none of another exchange"));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t SumOf(const std::vector<std::string>& parts) {
+  BytesWriter all;
+  for (const std::string& part : parts) all.Text(part);
+  return Checksum(all.bytes());
 }
 
 uint32_t MissingFlags(const std::vector<RankRecord>& records) {

@@ -164,6 +164,31 @@ TEST_F(Refused, BytesForOneRank) {
   }
 }
 
+// A bootstrap that gives one rank the id of an earlier communicator: the engine
+// would wait for ever.
+TEST_F(Refused, BytesOfAnEarlierRun) {
+  SpoiledBootstrap::Parts old = absl::UnknownError("");
+  for (const bool is_old : {false, true}) {
+    std::vector<absl::Status> got(2);
+    InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
+      SpoiledBootstrap spoiled(
+          &bootstrap, 1, [&, i](SpoiledBootstrap::Parts* parts) {
+            if (i == 1) (is_old ? *parts : old) = is_old ? old : *parts;
+          });
+      got[i] = Communicator::Create(dev(i), spoiled).status();
+    });
+    for (const absl::Status& status : got) {
+      if (!is_old) {
+        EXPECT_OK(status);
+        continue;
+      }
+      EXPECT_THAT(status,
+                  StatusIs(absl::StatusCode::kDataLoss,
+                           HasSubstr(" got other bytes than this rank: ")));
+    }
+  }
+}
+
 // Holds the rank back before its second exchange, until `go`.
 class LateBootstrap final : public collectives::Bootstrap {
  public:
