@@ -351,15 +351,19 @@ class FileBootstrap final : public Bootstrap {
       if (errno == ENOENT || errno == ESTALE) return std::nullopt;
       if (errno == ELOOP) {
         return absl::PermissionDeniedError(
-            absl::StrCat(PathOf(name), " is a link: devrt follows none there"));
+            absl::StrCat(PathOf(name),
+                         " is a link: devrt follows none there; give each job "
+                         "a folder of its own"));
       }
       return SystemError(PathOf(name), "cannot be read");
     }
     struct stat info;
     if (fstat(fd.get(), &info) != 0) return SystemError(PathOf(name), "fstat");
     if (!S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(PathOf(name), " is no file of this user"));
+      return absl::PermissionDeniedError(absl::StrCat(
+          PathOf(name),
+          " is no file of this user: give each job a folder of its "
+          "own"));
     }
     if (info.st_size > kLargestFile) {
       return absl::DataLossError(absl::StrCat(PathOf(name), " has ",

@@ -59,7 +59,7 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     if rank is not None and size is not None:
         return rank, size
     for of_rank, of_size in _PLACES:
-        if of_rank in os.environ and of_size in os.environ:
+        if os.environ.get(of_rank) and os.environ.get(of_size):
             found = _number(of_rank), _number(of_size)
             return found[0] if rank is None else rank, found[1] if size is None else size
     raise InvalidArgumentError(
@@ -125,7 +125,7 @@ def _number(variable: str) -> int:
 
 def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
     """What the variables of the launcher describe."""
-    if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
+    if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
         own_rank, own_size = place(rank, size)
         distributed = importlib.import_module("torch.distributed")
         # Under torchrun its own store is there already.

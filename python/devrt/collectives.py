@@ -403,7 +403,7 @@ def _name_nccl() -> None:
 def _in_folder(
     device: Any, folder: str, rank: int, size: int, options: _Options
 ) -> Communicator:
-    job = os.environ.get("DEVRT_BOOTSTRAP_JOB", "default")
+    job = os.environ.get("DEVRT_BOOTSTRAP_JOB") or "default"
     return Communicator(
         _core._create_rank_in_folder(device, folder, rank, size, job, options)
     )

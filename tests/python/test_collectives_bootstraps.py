@@ -41,6 +41,17 @@ def test_auto_takes_pmix_where_nothing_else_connects(monkeypatch, variables, has
     assert _bootstraps.pmix_alone() == expected
 
 
+def test_an_empty_variable_is_not_set(two, monkeypatch, tmp_path):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "DEVRT_BOOTSTRAP_JOB"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
+    monkeypatch.setenv("DEVRT_BOOTSTRAP_DIR", str(tmp_path / "job"))
+    one = collectives.init(two[0])
+    assert (one.rank, one.size) == (0, 1)
+    one.finish()
+
+
 class Store:
     """As torch.distributed.Store, for one process."""
 
