@@ -14,7 +14,7 @@
 // and the id of the communicator.  Whoever reads the id can join, and devrt
 // does not encrypt it: give ranks a channel that only they read.  By a second
 // exchange each rank tells the others that it can go on, or why it cannot.  A
-// rank that cannot go on waits for that exchange for one second at most.
+// rank that cannot go on does so by GiveUp, and does not wait for late ranks.
 //
 // What it is not: a network.  devrt has no server of its own; ranks of several
 // machines need a shared file system, a launcher, or functions of the program.
@@ -59,6 +59,12 @@ class DEVRT_EXPORT Bootstrap {
   // do not count.  By AllGather, unless a class has a cheaper way:
   virtual absl::Status Broadcast(std::string* bytes, int root,
                                  absl::Time deadline);
+  // In the place of AllGather, for a rank that cannot go on: the others get its
+  // bytes, and this rank none.  So that nobody waits for a late rank, AllGather
+  // of the others may return at once: then the bytes of ranks that have not
+  // come are empty.  A rank that comes later gets the bytes, too.  Without a
+  // class's own way this is AllGather, with a second for the others to come:
+  virtual void GiveUp(std::string mine, absl::Time deadline);
   // [any thread, also beside AllGather] A store, for Options::exchange_records:
   // what a rank puts under a name, once, each rank can get.  Get waits for it;
   // nullopt: it has not come by the deadline.  UNIMPLEMENTED where nothing
@@ -104,6 +110,8 @@ struct BootstrapCallbacks {
   std::function<absl::StatusOr<std::vector<std::string>>(std::string mine,
                                                          absl::Time deadline)>
       all_gather;
+  // As Bootstrap::GiveUp; without it all_gather is called:
+  std::function<void(std::string mine, absl::Time deadline)> give_up;
   // As Bootstrap::Put and Get; both or neither:
   std::function<absl::Status(std::string_view name, std::string bytes)> put;
   std::function<absl::StatusOr<std::optional<std::string>>(

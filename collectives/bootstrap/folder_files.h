@@ -20,7 +20,7 @@
 
 namespace devrt::collectives::internal {
 
-inline constexpr uint64_t kFileMagic = 0x32305342564544;  // "DEVBS02"
+inline constexpr uint64_t kFileMagic = 0x33305342564544;  // "DEVBS03"
 inline constexpr char kLast[] = "last";
 
 // What a file of the folder says.
@@ -28,8 +28,9 @@ struct FileRecord {
   std::string job;
   uint64_t size = 0;
   uint64_t rank = 0;
-  uint64_t round = 0;  // 0: a claim
-  uint64_t claim = 0;  // the random number of the writer's claim
+  uint64_t round = 0;    // 0: a claim
+  uint64_t claim = 0;    // the random number of the writer's claim
+  uint64_t gave_up = 0;  // 1: nobody shall wait for other ranks
   std::string payload;
 };
 
@@ -41,6 +42,7 @@ inline std::string ToBytes(const FileRecord& record) {
   out.Number(record.rank);
   out.Number(record.round);
   out.Number(record.claim);
+  out.Number(record.gave_up);
   out.Text(record.payload);
   return Seal(out.bytes());
 }
@@ -57,6 +59,7 @@ inline std::optional<FileRecord> FromBytes(std::string_view sealed) {
   record.rank = in.Number();
   record.round = in.Number();
   record.claim = in.Number();
+  record.gave_up = in.Number();
   record.payload = in.Text();
   if (!in.AtEnd() || magic != kFileMagic) {
     return std::nullopt;

@@ -152,7 +152,7 @@ class FileBootstrap final : public Bootstrap {
       std::string mine, absl::Time deadline) override {
     const absl::Time begin = absl::Now();
     const uint64_t round = ++round_;
-    DEVRT_RETURN_IF_ERROR(Publish(NameOf(round, rank_), round, mine));
+    DEVRT_RETURN_IF_ERROR(Publish(NameOf(round, rank_), Record(round, mine)));
     std::vector<std::string> all(size_);
     std::vector<int> missing;
     for (int i = 0; i < size_; ++i) {
@@ -162,16 +162,20 @@ class FileBootstrap final : public Bootstrap {
     absl::Duration pause = absl::Microseconds(200);
     for (;;) {
       std::vector<int> still;
+      bool gave_up = false;
       for (const int rank : missing) {
-        DEVRT_ASSIGN_OR_RETURN(std::optional<std::string> part,
+        DEVRT_ASSIGN_OR_RETURN(std::optional<FileRecord> part,
                                Read(NameOf(round, rank), round, rank));
         if (part.has_value()) {
-          all[rank] = *std::move(part);
+          all[rank] = std::move(part->payload);
+          gave_up = gave_up || part->gave_up != 0;
         } else {
           still.push_back(rank);
         }
       }
       missing = std::move(still);
+      // A rank that is missing may still read the files of the last exchange.
+      if (gave_up && !missing.empty()) return all;
       if (missing.empty()) break;
       const absl::Time now = absl::Now();
       if (now >= deadline) {
@@ -184,18 +188,26 @@ class FileBootstrap final : public Bootstrap {
     return all;
   }
 
+  // The file stays until all ranks have ended, so nobody has to wait here.
+  void GiveUp(std::string mine, absl::Time) override {
+    const uint64_t round = ++round_;
+    Publish(NameOf(round, rank_), Record(round, mine, /*gave_up=*/1))
+        .IgnoreError();  // the others miss this rank
+  }
+
   absl::Status Put(std::string_view name, std::string bytes) override {
-    return Publish(NameOf(PutName(name), rank_), 0, bytes);
+    return Publish(NameOf(PutName(name), rank_), Record(0, bytes));
   }
   absl::StatusOr<std::optional<std::string>> Get(std::string_view name,
                                                  int rank,
                                                  absl::Time deadline) override {
     for (;;) {
       DEVRT_ASSIGN_OR_RETURN(
-          std::optional<std::string> bytes,
+          std::optional<FileRecord> record,
           Read(NameOf(PutName(name), static_cast<uint64_t>(rank)), 0, rank));
+      if (record.has_value()) return std::move(record->payload);
       const absl::Time now = absl::Now();
-      if (bytes.has_value() || now >= deadline) return bytes;
+      if (now >= deadline) return std::nullopt;
       absl::SleepFor(std::min(kGetPause, deadline - now));
     }
   }
@@ -215,13 +227,15 @@ class FileBootstrap final : public Bootstrap {
     (void)unlinkat(folder_.get(), name.c_str(), 0);
   }
 
-  std::string Record(uint64_t round, std::string_view payload) const {
+  std::string Record(uint64_t round, std::string_view payload,
+                     uint64_t gave_up = 0) const {
     FileRecord record;
     record.job = job_;
     record.size = static_cast<uint64_t>(size_);
     record.rank = static_cast<uint64_t>(rank_);
     record.round = round;
     record.claim = *claims_[rank_];
+    record.gave_up = gave_up;
     record.payload = payload;
     return internal::ToBytes(record);
   }
@@ -289,14 +303,13 @@ class FileBootstrap final : public Bootstrap {
     return absl::OkStatus();
   }
 
-  absl::Status Publish(const std::string& name, uint64_t round,
-                       std::string_view payload) const {
+  absl::Status Publish(const std::string& name, std::string_view bytes) const {
     const std::string draft = absl::StrCat("draft.", name);
     Remove(draft);
     {
       const Fd fd = MakeNew(draft);
       if (!fd.ok()) return SystemError(PathOf(draft), "cannot be made");
-      const absl::Status written = WriteAll(fd, Record(round, payload), draft);
+      const absl::Status written = WriteAll(fd, bytes, draft);
       if (!written.ok()) {
         Remove(draft);
         return written;
@@ -311,13 +324,13 @@ class FileBootstrap final : public Bootstrap {
     return status;
   }
 
-  // The payload of a rank's file; nullopt if there is no such file yet.
-  absl::StatusOr<std::optional<std::string>> Read(const std::string& name,
-                                                  uint64_t round, int rank) {
+  // What a rank's file says; nullopt if there is no such file yet.
+  absl::StatusOr<std::optional<FileRecord>> Read(const std::string& name,
+                                                 uint64_t round, int rank) {
     DEVRT_ASSIGN_OR_RETURN(const std::optional<std::string> bytes,
                            BytesOf(name));
     if (!bytes.has_value()) return std::nullopt;
-    return Payload(name, *bytes, round, rank);
+    return Checked(name, *bytes, round, rank);
   }
 
   // nullopt if it is not there, or not yet all of it.
@@ -338,15 +351,19 @@ class FileBootstrap final : public Bootstrap {
       if (errno == ENOENT || errno == ESTALE) return std::nullopt;
       if (errno == ELOOP) {
         return absl::PermissionDeniedError(
-            absl::StrCat(PathOf(name), " is a link: devrt follows none there"));
+            absl::StrCat(PathOf(name),
+                         " is a link: devrt follows none there; give each job "
+                         "a folder of its own"));
       }
       return SystemError(PathOf(name), "cannot be read");
     }
     struct stat info;
     if (fstat(fd.get(), &info) != 0) return SystemError(PathOf(name), "fstat");
     if (!S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(PathOf(name), " is no file of this user"));
+      return absl::PermissionDeniedError(absl::StrCat(
+          PathOf(name),
+          " is no file of this user: give each job a folder of its "
+          "own"));
     }
     if (info.st_size > kLargestFile) {
       return absl::DataLossError(absl::StrCat(PathOf(name), " has ",
@@ -365,9 +382,9 @@ class FileBootstrap final : public Bootstrap {
     return std::optional<std::string>(std::move(bytes));
   }
 
-  absl::StatusOr<std::optional<std::string>> Payload(const std::string& name,
-                                                     std::string_view bytes,
-                                                     uint64_t round, int rank) {
+  absl::StatusOr<std::optional<FileRecord>> Checked(const std::string& name,
+                                                    std::string_view bytes,
+                                                    uint64_t round, int rank) {
     std::optional<FileRecord> record = internal::FromBytes(bytes);
     if (!record.has_value()) {
       return absl::DataLossError(absl::StrCat(
@@ -395,7 +412,7 @@ class FileBootstrap final : public Bootstrap {
       claims_[rank] = claim->claim;
     }
     if (record->claim != claims_[rank]) return std::nullopt;
-    return std::optional<std::string>(std::move(record->payload));
+    return record;
   }
 
   Listing List() const {

@@ -75,6 +75,10 @@ absl::StatusOr<const pmix::Functions*> Load() {
   return functions;
 }
 
+// How the bytes of a rank begin in an exchange.
+constexpr char kComes = 0;
+constexpr char kGaveUp = 1;
+
 // What the ranks have published in one exchange.
 struct Exchange {
   explicit Exchange(int size) : parts(size), waits(size, false) {}
@@ -84,6 +88,12 @@ struct Exchange {
       if (!parts[rank].has_value()) missing.push_back(static_cast<int>(rank));
     }
     return missing;
+  }
+  // A rank did: nobody shall wait for those that miss.
+  bool AnyGaveUp() const {
+    return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
+      return part.has_value() && !part->empty() && part->front() == kGaveUp;
+    });
   }
 
   std::mutex mutex;
@@ -124,6 +134,12 @@ class PmixBootstrap final : public Bootstrap {
   int size() const override { return size_; }
   absl::StatusOr<std::vector<std::string>> AllGather(
       std::string mine, absl::Time deadline) override;
+  // The server keeps the bytes, so nobody has to wait here.
+  void GiveUp(std::string mine, absl::Time) override {
+    if (!broken_.ok()) return;
+    mine.insert(mine.begin(), kGaveUp);
+    Publish(ExchangeKey(round_++), &mine).IgnoreError();  // others miss it
+  }
   absl::Status Put(std::string_view name, std::string bytes) override {
     return Publish(PutKey(name), &bytes);
   }
@@ -137,6 +153,9 @@ class PmixBootstrap final : public Bootstrap {
                                             ": ", f_.error_string(status)));
   }
   absl::Status Publish(const std::string& key, std::string* bytes) const;
+  std::string ExchangeKey(int round) const {
+    return absl::StrCat("devrt.", number_, ".", round);
+  }
   std::string PutKey(std::string_view name) const {
     return absl::StrCat("devrt.", number_, ".put.",
                         absl::string_view(name.data(), name.size()));
@@ -224,29 +243,36 @@ absl::StatusOr<std::optional<std::string>> PmixBootstrap::Get(
 absl::StatusOr<std::vector<std::string>> PmixBootstrap::Collect(
     const std::string& key, std::string mine, absl::Time deadline) const {
   const absl::Time begin = absl::Now();
+  mine.insert(mine.begin(), kComes);
   DEVRT_RETURN_IF_ERROR(Publish(key, &mine));
   const auto exchange = std::make_shared<Exchange>(size_);
   exchange->parts[rank()] = std::move(mine);
   std::vector<int> missing;
+  bool gave_up = false;
   do {
     DEVRT_RETURN_IF_ERROR(Ask(key, exchange));
     std::unique_lock<std::mutex> lock(exchange->mutex);
     const absl::Time next = std::min(deadline, absl::Now() + kPause);
-    exchange->changed.wait_until(
-        lock, absl::ToChronoTime(next), [&exchange, &missing] {
-          missing = exchange->Missing();
-          return missing.empty() || exchange->error != pmix::kSuccess;
-        });
+    exchange->changed.wait_until(lock, absl::ToChronoTime(next),
+                                 [&exchange, &missing, &gave_up] {
+                                   missing = exchange->Missing();
+                                   gave_up = exchange->AnyGaveUp();
+                                   return missing.empty() || gave_up ||
+                                          exchange->error != pmix::kSuccess;
+                                 });
     if (exchange->error != pmix::kSuccess) {
       return Error("PMIx_Get_nb", exchange->error);
     }
-  } while (!missing.empty() && absl::Now() < deadline);
-  if (!missing.empty()) {
+  } while (!missing.empty() && !gave_up && absl::Now() < deadline);
+  if (!missing.empty() && !gave_up) {
     return internal::MissingRanksError(size_, missing, absl::Now() - begin);
   }
   std::vector<std::string> all;
   const std::lock_guard<std::mutex> lock(exchange->mutex);
-  for (auto& part : exchange->parts) all.push_back(*std::move(part));
+  for (const auto& part : exchange->parts) {
+    const bool is_there = part.has_value() && !part->empty();
+    all.push_back(is_there ? part->substr(1) : std::string());
+  }
   return all;
 }
 
@@ -258,7 +284,7 @@ absl::StatusOr<std::vector<std::string>> PmixBootstrap::AllGather(
         " failed before, and the ranks may be out of step: make another one (",
         broken_.message(), ")"));
   }
-  const std::string key = absl::StrCat("devrt.", number_, ".", round_++);
+  const std::string key = ExchangeKey(round_++);
   auto all = Collect(key, std::move(mine), deadline);
   if (!all.ok()) broken_ = all.status();
   return all;

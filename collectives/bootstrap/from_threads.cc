@@ -2,6 +2,7 @@
 //
 // FromThreads and FromCallbacks of bootstrap.h.
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "collectives/bootstrap/rank_lists.h"
 #include "devrt/collectives/bootstrap.h"
 #include "devrt/runtime/status.h"
@@ -16,6 +18,10 @@
 
 namespace devrt::collectives {
 namespace {
+
+// How long a rank that cannot go on waits until the others know, where only
+// AllGather tells them.
+constexpr absl::Duration kTelling = absl::Seconds(1);
 
 // What the ranks of one FromThreads share.  The mutex is that of sync.h, so
 // that a race detector sees which thread comes after which.
@@ -32,20 +38,31 @@ class Meeting {
     present.parts.resize(size_);
     present.parts[rank] = std::move(mine);
     if (++present.came == size_) came_.notify_all();
-    while (present.came < size_) {
+    while (present.came < size_ && !present.gave_up) {
       if (deadline == absl::InfiniteFuture()) {
         came_.wait(lock);
       } else if (came_.wait_until(lock, absl::ToChronoTime(deadline)) ==
                      std::cv_status::timeout &&
-                 present.came < size_) {
+                 present.came < size_ && !present.gave_up) {
         return Missing(present, absl::Now() - begin);
       }
     }
     std::vector<std::string> all;
     all.reserve(size_);
-    for (const auto& part : present.parts) all.push_back(*part);
+    for (const auto& part : present.parts) all.push_back(part.value_or(""));
     if (++present.left == size_) rounds_.erase(round);
     return all;
+  }
+
+  void GiveUp(int rank, uint64_t round, std::string mine) {
+    const std::lock_guard<sync::Mutex> lock(mutex_);
+    Round& present = rounds_[round];
+    present.parts.resize(size_);
+    present.parts[rank] = std::move(mine);
+    present.gave_up = true;
+    ++present.came;
+    came_.notify_all();
+    if (++present.left == size_) rounds_.erase(round);
   }
 
   void Put(int rank, std::string_view name, std::string bytes) {
@@ -76,6 +93,7 @@ class Meeting {
     std::vector<std::optional<std::string>> parts;
     int came = 0;
     int left = 0;
+    bool gave_up = false;  // a rank did: nobody waits for those that miss
   };
 
   absl::Status Missing(const Round& round, absl::Duration waited) const {
@@ -102,6 +120,9 @@ class ThreadBootstrap final : public Bootstrap {
   absl::StatusOr<std::vector<std::string>> AllGather(
       std::string mine, absl::Time deadline) override {
     return meeting_->AllGather(rank_, round_++, std::move(mine), deadline);
+  }
+  void GiveUp(std::string mine, absl::Time) override {
+    meeting_->GiveUp(rank_, round_++, std::move(mine));
   }
   absl::Status Put(std::string_view name, std::string bytes) override {
     meeting_->Put(rank_, name, std::move(bytes));
@@ -135,6 +156,13 @@ class CallbackBootstrap final : public Bootstrap {
       std::string mine, absl::Time deadline) override {
     return callbacks_.all_gather(std::move(mine), deadline);
   }
+  void GiveUp(std::string mine, absl::Time deadline) override {
+    if (callbacks_.give_up == nullptr) {
+      Bootstrap::GiveUp(std::move(mine), deadline);
+    } else {
+      callbacks_.give_up(std::move(mine), deadline);
+    }
+  }
   absl::Status Put(std::string_view name, std::string bytes) override {
     if (callbacks_.put == nullptr) return NoStore();
     return callbacks_.put(name, std::move(bytes));
@@ -161,6 +189,11 @@ absl::Status Bootstrap::Broadcast(std::string* bytes, int root,
   DEVRT_RETURN_IF_ERROR(internal::CheckParts(parts.size(), size()));
   *bytes = std::move(parts[root]);
   return absl::OkStatus();
+}
+
+void Bootstrap::GiveUp(std::string mine, absl::Time deadline) {
+  deadline = std::min(deadline, absl::Now() + kTelling);
+  AllGather(std::move(mine), deadline).IgnoreError();
 }
 
 absl::Status Bootstrap::Put(std::string_view, std::string) { return NoStore(); }

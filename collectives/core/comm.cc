@@ -61,12 +61,13 @@ Comm::~Comm() {
 
 std::string Comm::Text() const {
   return absl::StrCat("communicator ", label, options.name.empty() ? "" : " \"",
-                      options.name, options.name.empty() ? "" : "\"", " (rank ",
-                      rank, " of ", size, ")");
+                      options.name, options.name.empty() ? "" : "\"", without,
+                      " (rank ", rank, " of ", size, ")");
 }
 
 std::string Comm::Label() const {
-  return absl::StrCat(label, options.name.empty() ? "" : " ", options.name);
+  return absl::StrCat(label, options.name.empty() ? "" : " ", options.name,
+                      without);
 }
 
 bool IsOpen(Device device) { return device.gate()->IsOpen(); }

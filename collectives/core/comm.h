@@ -52,7 +52,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   }
   // "communicator 3 (rank 1 of 8)", with its name if it has one.
   std::string Text() const;
-  // "3 grads".
+  // "3 grads", by which engines name it too.
   std::string Label() const;
 
   const Device device;
@@ -63,13 +63,18 @@ struct Comm : std::enable_shared_from_this<Comm> {
   int size = 1;
   uint64_t id = 0;
   uint64_t key = 0;
-  std::string label;  // "3"; "3/1.0": of its second split, with color 0
+  std::string label;    // "3"; "3/1.0": of its second split, with color 0
+  std::string without;  // " without rank 2": of a shrink
   Options options;
   // With check_signatures: that of Create, else nullptr.
   Bootstrap* bootstrap = nullptr;
   // With exchange_records: that of Create, else nullptr.
   Bootstrap* records_over = nullptr;
   ProviderInfo info;
+  // Where the recorder has its file, for the children too; "": in memory.
+  std::string record_folder;
+  // A rank of the communicator has such a folder.  Equal on all ranks.
+  bool some_rank_records = false;
   // Counts as an event of the device, so that Shutdown is refused.
   std::optional<Event> life;
 

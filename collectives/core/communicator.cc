@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/core/children.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/create.h"
 #include "collectives/core/failure.h"

@@ -337,6 +337,8 @@ class DEVRT_EXPORT Communicator {
   // `key`, then by rank; none for color -1.  INVALID_ARGUMENT for another
   // negative color.  Waits for the work of the current stream.  This one fails
   // if the others do not come within Options::init_timeout, and it is aborted.
+  // If a rank cannot make its recorder, each rank gets an error with that rank
+  // and the reason at once, and this communicator stays as it was.
   // Over MPI no limit holds for a rank that dies while MPI makes the child:
   absl::StatusOr<std::optional<Communicator>> Split(
       int color, int key, CallSite site = CallSite::Here());
@@ -349,7 +351,9 @@ class DEVRT_EXPORT Communicator {
   // Collective of the ranks that are not in `gone`: a communicator of them, in
   // their order.  Also after a failure, and what still runs is aborted then.
   // FAILED_PRECONDITION if it was aborted before and the engine has no revoke.
-  // This one fails if the others do not come, as in Split:
+  // This one fails if the others do not come, and stays as it was if a rank
+  // cannot make its recorder, as in Split.  Where a rank records to files, the
+  // new communicator has a collective for that, its first one:
   absl::StatusOr<Communicator> Shrink(absl::Span<const int> gone,
                                       CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<Communicator>> ShrinkAll(

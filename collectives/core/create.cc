@@ -20,9 +20,6 @@
 namespace devrt::collectives::internal {
 namespace {
 
-// How long a rank that cannot go on waits until the others know.
-constexpr absl::Duration kTelling = absl::Seconds(1);
-
 uint64_t NextId() {
   static std::atomic<uint64_t> last{0};
   return last.fetch_add(1) + 1;
@@ -68,11 +65,12 @@ absl::Status CheckOptions(const Options& options) {
 absl::StatusOr<std::shared_ptr<Comm>> NewComm(Device device,
                                               const Options& options) {
   DEVRT_RETURN_IF_ERROR(CheckOptions(options));
-  DEVRT_RETURN_IF_ERROR(RecordFolder().status());
+  DEVRT_ASSIGN_OR_RETURN(std::string record_folder, RecordFolder());
   DEVRT_ASSIGN_OR_RETURN(const Provider provider,
                          FindProvider(device, options.provider));
   auto comm = std::make_shared<Comm>(device, provider);
   comm->options = options;
+  comm->record_folder = std::move(record_folder);
   devrt_collectives_info_v0 info{};
   info.struct_size = sizeof info;
   DEVRT_RETURN_IF_ERROR(
@@ -108,6 +106,7 @@ absl::StatusOr<RankRecord> Describe(const Comm& comm) {
   record.allow_mixed_versions = comm.options.allow_mixed_versions ? 1 : 0;
   record.check_signatures = comm.options.check_signatures ? 1 : 0;
   record.may_wait = MayWait(comm) ? 1 : 0;
+  record.has_record_folder = comm.record_folder.empty() ? 0 : 1;
   record.name = comm.options.name;
   return record;
 }
@@ -141,6 +140,9 @@ absl::Status Prepare(Comm* comm, int rank,
   comm->label = absl::StrCat(root.id);
   comm->provider.missing = MissingFlags(records);
   comm->info.features = FeaturesOf(comm->provider.flags());
+  comm->some_rank_records = std::any_of(
+      records.begin(), records.end(),
+      [](const RankRecord& record) { return record.has_record_folder != 0; });
   return MakeRecorder(comm);
 }
 
@@ -175,36 +177,50 @@ absl::Status OfCreation(const Options& options, const absl::Status& status) {
           ": ", status.message()));
 }
 
-// One exchange of the records of all ranks.  `cause`: why this rank cannot take
-// part, which the record tells the others.
+// The record with the rank's number, and with why it cannot take part.
+RankRecord OfRank(const Bootstrap& bootstrap, RankRecord record,
+                  const absl::Status& cause) {
+  record.rank = static_cast<uint64_t>(bootstrap.rank());
+  record.size = static_cast<uint64_t>(bootstrap.size());
+  if (!cause.ok()) record.error = StatusText(cause);
+  return record;
+}
+
+// The records of all ranks, by the first exchange.  `cause`: why this rank
+// cannot take part, which the record tells the others.  Sets `seen` to the sum
+// of what the exchange returned.
 absl::StatusOr<std::vector<RankRecord>> Exchange(Bootstrap* bootstrap,
                                                  RankRecord record,
                                                  const absl::Status& cause,
-                                                 absl::Time deadline) {
-  record.rank = static_cast<uint64_t>(bootstrap->rank());
-  record.size = static_cast<uint64_t>(bootstrap->size());
-  if (!cause.ok()) record.error = StatusText(cause);
-  absl::StatusOr<std::vector<std::string>> parts =
-      bootstrap->AllGather(ToBytes(record), deadline);
+                                                 absl::Time deadline,
+                                                 uint64_t* seen) {
+  absl::StatusOr<std::vector<std::string>> parts = bootstrap->AllGather(
+      ToBytes(OfRank(*bootstrap, std::move(record), cause)), deadline);
   DEVRT_RETURN_IF_ERROR(cause);
   DEVRT_RETURN_IF_ERROR(parts.status());
+  *seen = SumOf(*parts);
   return ParseRecords(*parts, bootstrap->size());
 }
 
 // The second exchange: a rank that failed behind the first one, as its
 // recorder or the bytes for this rank alone can, tells the others, which would
-// wait for the rank in the engine.
-absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own,
+// wait for the rank in the engine.  They would also wait for one that got
+// another id than they.
+absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
                    absl::Time deadline) {
+  RankRecord record;
+  record.seen = seen;
+  const std::string mine = ToBytes(OfRank(*bootstrap, std::move(record), own));
   if (!own.ok()) {
     // CANCELLED: the program's own function has raised, or Ctrl-C has ended
     // it.  It is not called again.
     if (absl::IsCancelled(own) || absl::Now() >= deadline) return own;
-    deadline = std::min(deadline, absl::Now() + kTelling);
+    bootstrap->GiveUp(mine, deadline);
+    return own;
   }
-  DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
-                         Exchange(bootstrap, RankRecord(), own, deadline));
-  return CheckErrors(records);
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
+                         bootstrap->AllGather(mine, deadline));
+  return CheckAgreement(parts, bootstrap->size(), seen);
 }
 
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
@@ -230,8 +246,10 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
     if (!made.ok()) mine = made;
   }
   const absl::Status cause = mine.status();
-  const absl::StatusOr<std::vector<RankRecord>> records = Exchange(
-      bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause, deadline);
+  uint64_t seen = 0;
+  const absl::StatusOr<std::vector<RankRecord>> records =
+      Exchange(bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause,
+               deadline, &seen);
   DEVRT_RETURN_IF_ERROR(cause);
   absl::Status prepared = records.status();
   if (prepared.ok()) {
@@ -239,7 +257,7 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
     DEVRT_RETURN_IF_ERROR(CheckRecords(*records));
     prepared = Prepare(comm->get(), rank, *records);
   }
-  DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, deadline));
+  DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, seen, deadline));
   DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
   const absl::Status ready = AwaitReady({&*comm, 1}, deadline);
   if (absl::IsDeadlineExceeded(ready)) {
@@ -317,14 +335,13 @@ devrt_comm_options_v0 EngineOptions(const Options& options, const char* label) {
 }
 
 absl::Status MakeRecorder(Comm* comm) {
-  DEVRT_ASSIGN_OR_RETURN(const std::string folder, RecordFolder());
   Ring::Identity identity;
   identity.key = comm->key;
   identity.id = comm->id;
   identity.rank = static_cast<uint32_t>(comm->rank);
   identity.size = static_cast<uint32_t>(comm->size);
   identity.label = comm->Label();
-  DEVRT_ASSIGN_OR_RETURN(comm->ring, Ring::Make(identity, folder));
+  DEVRT_ASSIGN_OR_RETURN(comm->ring, Ring::Make(identity, comm->record_folder));
   return absl::OkStatus();
 }
 

@@ -12,11 +12,10 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "arrays/storage/joint_step.h"
+#include "collectives/core/failure_place.h"
 #include "collectives/core/record_exchange.h"
 #include "collectives/recorder/report.h"
 #include "devrt/runtime/log.h"
@@ -28,86 +27,6 @@ namespace {
 std::atomic<int64_t> abort_limit_ms{30'000};
 
 constexpr int kTerminated = 134;
-
-std::string Seconds(uint64_t begin_ns) {
-  const uint64_t now = NowNs();
-  const uint64_t tenths = (now - std::min(now, begin_ns)) / 100'000'000;
-  return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
-}
-
-// "118 all_reduce(float32 x 4096, sum) on stream 4, submitted at train.cc:41
-// 12.3 s before".
-std::string Described(const Ring& ring, const CallRecord& call) {
-  std::string text =
-      absl::StrCat(call.sequence != 0 ? absl::StrCat(call.sequence, " ") : "",
-                   CallText(call.op, call.dtype, call.count, call.reduction,
-                            call.root_or_peer),
-                   " on stream ", call.stream, ", submitted");
-  if (call.file != 0) {
-    absl::StrAppend(&text, " at ", ring.Name(call.file), ":", call.line);
-  }
-  return absl::StrCat(text, " ", Seconds(call.submit_ns), " before");
-}
-
-// Returns true if `text` ends with the name of an operation, which is a send or
-// a receive if `is_transfer`.
-bool EndsWithKind(absl::string_view text, bool is_transfer) {
-  for (uint32_t i = 0; i < DEVRT_COLLECTIVE_COUNT; ++i) {
-    const auto kind = static_cast<OpKind>(i);
-    const bool matches =
-        is_transfer == (kind == OpKind::kSend || kind == OpKind::kRecv);
-    if (matches && absl::EndsWith(text, ToString(kind))) return true;
-  }
-  return false;
-}
-
-// The number in "all_reduce #118 (float32 ...", by which an engine that counts
-// collectives names one; 0 if there is none.
-uint64_t SequenceIn(absl::string_view why) {
-  for (size_t at = why.find(" #"); at != absl::string_view::npos;
-       at = why.find(" #", at + 1)) {
-    const absl::string_view before = why.substr(0, at);
-    // These are counted for each pair of ranks.
-    if (EndsWithKind(before, /*is_transfer=*/true)) return 0;
-    if (!EndsWithKind(before, /*is_transfer=*/false)) continue;
-    const absl::string_view rest = why.substr(at + 2);
-    uint64_t sequence = 0;
-    const bool is_number = absl::SimpleAtoi(
-        rest.substr(0, rest.find_first_not_of("0123456789")), &sequence);
-    return is_number ? sequence : 0;
-  }
-  return 0;
-}
-
-const CallRecord* FindSequence(const Ring& ring, uint64_t sequence) {
-  const uint64_t last = ring.written();
-  for (uint64_t n = last; n > 0 && last - n < kRecords; --n) {
-    const CallRecord* const call = ring.Find(n);
-    if (call != nullptr && call->sequence == sequence) return call;
-  }
-  return nullptr;
-}
-
-// " at 118 all_reduce(...) ... before": the call that the engine names, or the
-// one that is not complete.  " between 118 ... and 120 ..." where only that is
-// known, and nothing if no call is open.  Keeps the number of the first.
-std::string PlaceOf(Comm* comm, absl::string_view why, bool asks) {
-  const uint64_t sequence = SequenceIn(why);
-  const std::vector<uint64_t> open =
-      sequence == 0 ? OpenCalls(*comm, asks) : std::vector<uint64_t>();
-  const MutexLock lock(&comm->mutex);
-  const Ring& ring = *comm->ring;
-  const CallRecord* const first = sequence != 0  ? FindSequence(ring, sequence)
-                                  : open.empty() ? nullptr
-                                                 : ring.Find(open.front());
-  if (first == nullptr) return std::string();
-  comm->oldest_open = first->number;
-  const CallRecord* const last =
-      open.size() < 2 ? nullptr : ring.Find(open.back());
-  if (last == nullptr) return absl::StrCat(" at ", Described(ring, *first));
-  return absl::StrCat(" between ", Described(ring, *first), " and ",
-                      Described(ring, *last));
-}
 
 // One call of the engine for each communicator, each on a thread, because some
 // return only when others were called too, and some never return.

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "arrays/storage/joint_step.h"
-#include "collectives/bootstrap/rank_lists.h"
 #include "collectives/core/create.h"
 #include "collectives/core/failure.h"
 #include "collectives/core/record_exchange.h"
@@ -18,10 +17,6 @@
 #include "devrt/runtime/status.h"
 
 namespace devrt::collectives::internal {
-namespace {
-
-constexpr absl::Duration kEndLimit = absl::Seconds(5);
-
 std::vector<Comm*> PointersOf(CommSpan comms) {
   std::vector<Comm*> all;
   for (const std::shared_ptr<Comm>& comm : comms) all.push_back(comm.get());
@@ -55,121 +50,6 @@ absl::Status CheckRanks(const char* call, CommSpan comms) {
   }
   return absl::OkStatus();
 }
-
-absl::Status CheckFlag(const Comm& comm, uint32_t flag, const char* call) {
-  if (comm.provider.Has(flag)) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(comm.info.name, " ", comm.info.version, " has no ", call));
-}
-
-// A place beside `parent`, which the engine is about to fill.
-std::shared_ptr<Comm> Child(const Comm& parent, int rank, int size,
-                            const std::string& suffix, uint64_t salt) {
-  auto child = std::make_shared<Comm>(parent.device, parent.provider);
-  child->options = parent.options;
-  child->info = parent.info;
-  child->rank = rank;
-  child->size = size;
-  child->label = absl::StrCat(parent.label, "/", suffix);
-  // All ranks compute the same, as they make the same calls.
-  child->key =
-      (parent.key ^ (salt + 1) * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
-  child->id = child->key >> 32;
-  return child;
-}
-
-// Fails parents whose children were not made, and aborts them whatever their
-// options say: an engine that is busy with a parent may write into its child.
-absl::Status GiveUp(CommSpan parents, const absl::Status& why) {
-  for (const std::shared_ptr<Comm>& parent : parents) {
-    Fail(parent.get(),
-         absl::Status(why.code(), absl::StrCat("no communicator was made "
-                                               "from it: ",
-                                               why.message())));
-  }
-  AbortFailed(parents).IgnoreError();  // the devices' errors say it
-  return why;
-}
-
-// Waits for the children, and for parents that the engine may be busy with.
-absl::Status AwaitChildren(CommSpan parents, CommSpan children, CallSite site) {
-  CommVector made;
-  for (const std::shared_ptr<Comm>& child : children) {
-    if (child != nullptr) made.push_back(child);
-  }
-  CommVector all = made;
-  for (const std::shared_ptr<Comm>& parent : parents) {
-    if (parent->state.load() == State::kReady) all.push_back(parent);
-  }
-  const absl::Status ready =
-      AwaitReady(all, absl::Now() + parents[0]->options.init_timeout);
-  if (!ready.ok()) return GiveUp(parents, ready);
-  for (const std::shared_ptr<Comm>& child : made) {
-    DEVRT_RETURN_IF_ERROR(Complete(child, site));
-  }
-  return absl::OkStatus();
-}
-
-// Waits for the current streams of all ranks.  If the device of a rank has
-// failed, the others only miss the rank, and that device knows why.
-absl::Status WaitForAll(CommSpan comms, absl::Time deadline, CallSite site) {
-  for (const std::shared_ptr<Comm>& comm : comms) {
-    const absl::Status waited =
-        WaitFor(comm.get(), CurrentStream(comm->device), deadline, site);
-    if (waited.ok()) continue;
-    for (const std::shared_ptr<Comm>& other : comms) {
-      DEVRT_RETURN_IF_ERROR(CurrentStream(other->device).Query(site).status());
-    }
-    return waited;
-  }
-  return absl::OkStatus();
-}
-
-// The color and the key of every rank: each rank's own are gathered by the
-// communicator itself.  Waits for the current streams.
-absl::StatusOr<std::vector<std::vector<int32_t>>> GatherColors(
-    CommSpan comms, absl::Span<const int> colors, absl::Span<const int> keys,
-    CallSite site) {
-  std::vector<GroupedOperation> operations;
-  std::vector<Array> gathered;
-  for (size_t i = 0; i < comms.size(); ++i) {
-    const std::vector<int32_t> mine = {colors[i], keys[i]};
-    DEVRT_ASSIGN_OR_RETURN(const Array in,
-                           Array::FromVector(mine, comms[i]->device, site));
-    DEVRT_ASSIGN_OR_RETURN(Array out, Array::Empty({2 * comms[i]->size}, kInt32,
-                                                   comms[i]->device, site));
-    operations.push_back({comms[i], AllGather(out, in, site), std::nullopt});
-    gathered.push_back(std::move(out));
-  }
-  DEVRT_RETURN_IF_ERROR(SubmitTogether(operations, site));
-  const absl::Status waited =
-      WaitForAll(comms, absl::Now() + comms[0]->options.init_timeout, site);
-  if (absl::IsDeadlineExceeded(waited)) return GiveUp(comms, waited);
-  DEVRT_RETURN_IF_ERROR(waited);
-  std::vector<std::vector<int32_t>> all;
-  for (const Array& one : gathered) {
-    DEVRT_ASSIGN_OR_RETURN(const Array host,
-                           one.To(Place::Host(), /*non_blocking=*/false, site));
-    const int32_t* const data = host.data_as<int32_t>();
-    all.emplace_back(data, data + host.size());
-  }
-  return all;
-}
-
-// The ranks with the color of `rank`, in their new order.
-std::vector<int> NewOrder(const std::vector<int32_t>& gathered, int rank) {
-  std::vector<int> ranks;
-  const int size = static_cast<int>(gathered.size() / 2);
-  for (int i = 0; i < size; ++i) {
-    if (gathered[2 * i] == gathered[2 * rank]) ranks.push_back(i);
-  }
-  std::stable_sort(ranks.begin(), ranks.end(), [&gathered](int a, int b) {
-    return gathered[2 * a + 1] < gathered[2 * b + 1];
-  });
-  return ranks;
-}
-
-}  // namespace
 
 // ---- Waits ------------------------------------------------------------------
 
@@ -224,6 +104,19 @@ void AwaitLast(Comm* comm) {
   }
 }
 
+absl::Status WaitForAll(CommSpan comms, absl::Time deadline, CallSite site) {
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    const absl::Status waited =
+        WaitFor(comm.get(), CurrentStream(comm->device), deadline, site);
+    if (waited.ok()) continue;
+    for (const std::shared_ptr<Comm>& other : comms) {
+      DEVRT_RETURN_IF_ERROR(CurrentStream(other->device).Query(site).status());
+    }
+    return waited;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BarrierRanks(CommSpan comms, absl::Time deadline, CallSite site) {
   DEVRT_RETURN_IF_ERROR(CheckRanks("Barrier", comms));
   std::vector<GroupedOperation> operations;
@@ -238,131 +131,11 @@ absl::Status BarrierRanks(CommSpan comms, absl::Time deadline, CallSite site) {
   return WaitForAll(comms, deadline, site);
 }
 
-// ---- Split and Shrink -------------------------------------------------------
-
-absl::StatusOr<CommVector> SplitRanks(CommSpan comms,
-                                      absl::Span<const int> colors,
-                                      absl::Span<const int> keys,
-                                      CallSite site) {
-  DEVRT_RETURN_IF_ERROR(CheckRanks("Split", comms));
-  if (colors.size() != comms.size() || keys.size() != comms.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Split of ", comms.size(), " ranks has ", colors.size(), " colors and ",
-        keys.size(), " keys: give one of each rank"));
-  }
-  for (size_t i = 0; i < comms.size(); ++i) {
-    DEVRT_RETURN_IF_ERROR(CheckReady(*comms[i]));
-    DEVRT_RETURN_IF_ERROR(
-        CheckFlag(*comms[i], DEVRT_COLLECTIVES_SPLIT, "Split"));
-    if (colors[i] < -1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(comms[i]->Text(), ": Split with color ", colors[i],
-                       ": colors count from 0, and -1 is for none"));
-    }
-  }
-  DEVRT_ASSIGN_OR_RETURN(const auto gathered,
-                         GatherColors(comms, colors, keys, site));
-  const std::vector<Comm*> used = PointersOf(comms);
-  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(used));
-  CommVector children(comms.size());
-  for (size_t i = 0; i < comms.size(); ++i) {
-    Comm* const comm = comms[i].get();
-    const uint64_t split = comm->splits++;
-    std::shared_ptr<Comm> child;
-    if (colors[i] >= 0) {
-      const std::vector<int> order = NewOrder(gathered[i], comm->rank);
-      const auto at = std::find(order.begin(), order.end(), comm->rank);
-      child = Child(*comm, static_cast<int>(at - order.begin()),
-                    static_cast<int>(order.size()),
-                    absl::StrCat(split, ".", colors[i]),
-                    split << 32 | static_cast<uint32_t>(colors[i]));
-    }
-    if (child != nullptr) {
-      const absl::Status recorder = MakeRecorder(child.get());
-      if (!recorder.ok()) return GiveUp(comms, recorder);
-    }
-    const std::string name = child == nullptr ? comm->Label() : child->Label();
-    const devrt_comm_options_v0 options =
-        EngineOptions(comm->options, name.c_str());
-    devrt_comm handle = nullptr;
-    const absl::Status begun = comm->Take(
-        comm->provider.table->comm_split(comm->provider.self, comm->handle,
-                                         colors[i], keys[i], &options, &handle),
-        "comm_split");
-    if (!begun.ok()) return i == 0 ? begun : GiveUp(comms, begun);
-    if (child == nullptr) continue;
-    child->handle = handle;
-    children[i] = std::move(child);
-  }
-  DEVRT_RETURN_IF_ERROR(AwaitChildren(comms, children, site));
-  return children;
-}
-
-absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
-                                       absl::Span<const int> gone,
-                                       CallSite site) {
-  DEVRT_RETURN_IF_ERROR(CheckRanks("Shrink", comms));
-  std::vector<uint32_t> sorted;
-  for (const int rank : gone) {
-    DEVRT_RETURN_IF_ERROR(CheckRank("Shrink", rank, comms[0]->size));
-    sorted.push_back(static_cast<uint32_t>(rank));
-  }
-  std::sort(sorted.begin(), sorted.end());
-  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  const std::vector<Comm*> used = PointersOf(comms);
-  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(used));
-  for (const std::shared_ptr<Comm>& comm : comms) {
-    if (comm->state.load() != State::kFailed) {
-      DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
-    }
-    DEVRT_RETURN_IF_ERROR(CheckFlag(*comm, DEVRT_COLLECTIVES_SHRINK, "Shrink"));
-    // Where it has only just failed, the abort is about to begin.
-    const bool is_aborted =
-        comm->ended.load() || (comm->state.load() == State::kFailed &&
-                               comm->options.on_failure != OnFailure::kReport);
-    if (is_aborted && !comm->provider.Has(DEVRT_COLLECTIVES_REVOKE)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          comm->Text(), ": ", comm->info.name, " ", comm->info.version,
-          " cannot shrink what was aborted: take Options::on_failure = "
-          "kReport, or Create anew"));
-    }
-    if (std::binary_search(sorted.begin(), sorted.end(),
-                           static_cast<uint32_t>(comm->rank))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(comm->Text(),
-                       ": Shrink without this rank itself: only "
-                       "the ranks that stay call it"));
-    }
-  }
-  DEVRT_RETURN_IF_ERROR(EndWaits(comms));
-  CommVector children;
-  for (const std::shared_ptr<Comm>& comm : comms) {
-    const auto before = std::lower_bound(sorted.begin(), sorted.end(),
-                                         static_cast<uint32_t>(comm->rank));
-    const uint64_t split = comm->splits++;
-    std::shared_ptr<Comm> child =
-        Child(*comm, comm->rank - static_cast<int>(before - sorted.begin()),
-              comm->size - static_cast<int>(sorted.size()),
-              absl::StrCat(split, ".shrunk"), split << 32 | 0xffffffff);
-    const absl::Status recorder = MakeRecorder(child.get());
-    if (!recorder.ok()) return GiveUp(comms, recorder);
-    const bool has_failed = comm->state.load() == State::kFailed;
-    const absl::Status begun =
-        comm->Take(comm->provider.table->comm_shrink(
-                       comm->provider.self, comm->handle, sorted.data(),
-                       static_cast<uint32_t>(sorted.size()), has_failed ? 1 : 0,
-                       &child->handle),
-                   "comm_shrink");
-    if (!begun.ok()) return children.empty() ? begun : GiveUp(comms, begun);
-    children.push_back(std::move(child));
-  }
-  DEVRT_RETURN_IF_ERROR(AwaitChildren(comms, children, site));
-  return children;
-}
-
 // ---- The end ----------------------------------------------------------------
 
 namespace {
+
+constexpr absl::Duration kEndLimit = absl::Seconds(5);
 
 // Begins the orderly end, unless it has begun.
 absl::Status BeginFinish(Comm* comm) {

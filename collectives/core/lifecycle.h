@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits, and how communicators end or make others.  Each function takes the
-// ranks of one communicator that the calling thread has.
+// Waits, and how communicators end.  Each function takes the ranks of one
+// communicator that the calling thread has.
 
 #ifndef DEVRT_COLLECTIVES_CORE_LIFECYCLE_H_
 #define DEVRT_COLLECTIVES_CORE_LIFECYCLE_H_
@@ -23,9 +23,18 @@ namespace devrt::collectives::internal {
 using CommSpan = absl::Span<const std::shared_ptr<Comm>>;
 using CommVector = std::vector<std::shared_ptr<Comm>>;
 
+// INVALID_ARGUMENT unless the list has ranks of one communicator, each once.
+// `call` is for the text.
+absl::Status CheckRanks(const char* call, CommSpan comms);
+std::vector<Comm*> PointersOf(CommSpan comms);
+
 // Communicator::Wait.
 absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
                      CallSite site);
+
+// Waits for the current streams of all ranks.  If the device of a rank has
+// failed, the others only miss the rank, and that device knows why.
+absl::Status WaitForAll(CommSpan comms, absl::Time deadline, CallSite site);
 
 // Waits until the work of the last submission is over, or the communicator has
 // failed.  For the thread that uses it.
@@ -33,14 +42,6 @@ void AwaitLast(Comm* comm);
 
 absl::Status BarrierRanks(CommSpan comms, absl::Time deadline, CallSite site);
 
-// Of each rank its place in its part of the split; nullptr for color -1.
-absl::StatusOr<CommVector> SplitRanks(CommSpan comms,
-                                      absl::Span<const int> colors,
-                                      absl::Span<const int> keys,
-                                      CallSite site);
-absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
-                                       absl::Span<const int> gone,
-                                       CallSite site);
 absl::Status FinishRanks(CommSpan comms, absl::Time deadline);
 
 // A Communicator begins.

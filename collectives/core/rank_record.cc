@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x4c4f4354525645;  // "EVRTCOL"
 // Raised when a record changes, or what follows on it.
-constexpr uint64_t kProtocol = 4;
+constexpr uint64_t kProtocol = 5;
 
 // Calls f for each field, in the order of the bytes.
 template <typename Record, typename F>
@@ -25,6 +25,7 @@ void ForEachField(Record& record, F f) {
   f(record.rank);
   f(record.size);
   f(record.error);
+  f(record.seen);
   f(record.provider);
   f(record.version);
   f(record.flags);
@@ -35,6 +36,7 @@ void ForEachField(Record& record, F f) {
   f(record.allow_mixed_versions);
   f(record.check_signatures);
   f(record.may_wait);
+  f(record.has_record_folder);
   f(record.name);
   f(record.unique_id);
   f(record.id);
@@ -125,6 +127,48 @@ absl::Status CheckDevices(const std::vector<RankRecord>& records) {
   return absl::OkStatus();
 }
 
+// The record of rank `i` among those of all ranks.
+absl::StatusOr<RankRecord> ParseRecord(const std::vector<std::string>& parts,
+                                       size_t i) {
+  const std::string_view bytes = parts[i];
+  BytesReader in(bytes);
+  const uint64_t magic = in.Number();
+  const uint64_t protocol = in.Number();
+  if (in.ok() && magic == kMagic && protocol != kProtocol) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", i, " has protocol ", protocol, " and this rank ",
+                     kProtocol, ": use one version of devrt on all ranks"));
+  }
+  RankRecord record;
+  ForEachField(record, [&in](auto& field) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::string>) {
+      field = in.Text();
+    } else {
+      field = in.Number();
+    }
+  });
+  in.Number();  // the checksum
+  if (!in.AtEnd() || magic != kMagic || !Unseal(bytes).has_value()) {
+    return absl::DataLossError(absl::StrCat(
+        "the bootstrap returned ", bytes.size(), " bytes for rank ", i,
+        " that this version of devrt has not written there"));
+  }
+  if (record.rank != i || record.size != parts.size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the bytes of rank ", i, " of ", parts.size(), " are of rank ",
+        record.rank, " of ", record.size,
+        ": each rank needs a number of its own, and all the same size"));
+  }
+  return record;
+}
+
+// OK if the rank can take part.
+absl::Status CheckError(const RankRecord& record) {
+  if (record.error.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", record.rank, " cannot take part: ", record.error));
+}
+
 }  // namespace
 
 std::string ToBytes(const RankRecord& record) {
@@ -146,37 +190,36 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
   DEVRT_RETURN_IF_ERROR(CheckParts(parts.size(), size));
   std::vector<RankRecord> records(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string_view bytes = parts[i];
-    BytesReader in(bytes);
-    const uint64_t magic = in.Number();
-    const uint64_t protocol = in.Number();
-    if (in.ok() && magic == kMagic && protocol != kProtocol) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "rank ", i, " has protocol ", protocol, " and this rank ", kProtocol,
-          ": use one version of devrt on all ranks"));
-    }
-    ForEachField(records[i], [&in](auto& field) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(field)>,
-                                   std::string>) {
-        field = in.Text();
-      } else {
-        field = in.Number();
-      }
-    });
-    in.Number();  // the checksum
-    if (!in.AtEnd() || magic != kMagic || !Unseal(bytes).has_value()) {
-      return absl::DataLossError(absl::StrCat(
-          "the bootstrap returned ", bytes.size(), " bytes for rank ", i,
-          " that this version of devrt has not written there"));
-    }
-    if (records[i].rank != i || records[i].size != parts.size()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the bytes of rank ", i, " of ", parts.size(), " are of rank ",
-          records[i].rank, " of ", records[i].size,
-          ": each rank needs a number of its own, and all the same size"));
-    }
+    DEVRT_ASSIGN_OR_RETURN(records[i], ParseRecord(parts, i));
   }
   return records;
+}
+
+absl::Status CheckAgreement(const std::vector<std::string>& parts, int size,
+                            uint64_t seen) {
+  DEVRT_RETURN_IF_ERROR(CheckParts(parts.size(), size));
+  // Why a rank gave up goes before what the ranks behind it have not sent.
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const absl::StatusOr<RankRecord> record = ParseRecord(parts, i);
+    if (record.ok()) DEVRT_RETURN_IF_ERROR(CheckError(*record));
+  }
+  DEVRT_ASSIGN_OR_RETURN(const std::vector<RankRecord> records,
+                         ParseRecords(parts, size));
+  for (const RankRecord& record : records) {
+    if (record.seen == seen) continue;
+    return absl::DataLossError(
+        absl::StrCat("rank ", record.rank,
+                     " got other bytes than this rank: the bootstrap must give "
+                     "all ranks the "
+                     "same bytes, and none of another exchange"));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t SumOf(const std::vector<std::string>& parts) {
+  BytesWriter all;
+  for (const std::string& part : parts) all.Text(part);
+  return Checksum(all.bytes());
 }
 
 uint32_t MissingFlags(const std::vector<RankRecord>& records) {
@@ -192,10 +235,8 @@ uint32_t MissingFlags(const std::vector<RankRecord>& records) {
 }
 
 absl::Status CheckErrors(const std::vector<RankRecord>& records) {
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (records[i].error.empty()) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", i, " cannot take part: ", records[i].error));
+  for (const RankRecord& record : records) {
+    DEVRT_RETURN_IF_ERROR(CheckError(record));
   }
   return absl::OkStatus();
 }

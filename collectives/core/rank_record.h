@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RankRecord: what each rank tells the others in Communicator::Create: all of
-// it in the first exchange, and in the second one only why it cannot take part.
+// it in the first exchange, and in the second one only what it got, or why it
+// cannot take part.
 
 #ifndef DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_
 #define DEVRT_COLLECTIVES_CORE_RANK_RECORD_H_
@@ -21,7 +22,8 @@ namespace devrt::collectives::internal {
 struct RankRecord {
   uint64_t rank = 0;
   uint64_t size = 1;
-  std::string error;     // why the rank cannot take part; the rest is empty
+  std::string error;  // why the rank cannot take part; the rest is empty
+  uint64_t seen = 0;  // of the second exchange: SumOf what the first returned
   std::string provider;  // "nccl"
   std::string version;   // "2.28.9"
   uint64_t flags = 0;    // of the engine
@@ -32,6 +34,7 @@ struct RankRecord {
   uint64_t allow_mixed_versions = 0;
   uint64_t check_signatures = 0;
   uint64_t may_wait = 0;  // submissions may, and the engine can end it
+  uint64_t has_record_folder = 0;
   std::string name;
   // Of rank 0:
   std::string unique_id;
@@ -45,6 +48,15 @@ std::string ToBytes(const RankRecord& record);
 // for bytes that are no record of that rank, or of another protocol.
 absl::StatusOr<std::vector<RankRecord>> ParseRecords(
     const std::vector<std::string>& parts, int size);
+
+// Differs where ranks got different bytes.
+uint64_t SumOf(const std::vector<std::string>& parts);
+
+// By the second exchange: OK if every rank can take part, and `seen`, the sum
+// of this rank, is that of all.  Without the records of some ranks a rank gave
+// up (Bootstrap::GiveUp).
+absl::Status CheckAgreement(const std::vector<std::string>& parts, int size,
+                            uint64_t seen);
 
 // OK if every rank can take part.
 absl::Status CheckErrors(const std::vector<RankRecord>& records);

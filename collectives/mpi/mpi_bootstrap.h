@@ -20,8 +20,9 @@
 //
 // Rank 0 collects the bytes and sends the answer to all others.  It gives up at
 // its deadline and tells the others which ranks did not come; they wait a
-// second longer for that answer.  After an error the ranks may be out of step,
-// and each further call is FAILED_PRECONDITION.
+// second longer for that answer.  If a rank gives up, rank 0 answers at once.
+// These answers wait in MPI for ranks that come later.  After an error the
+// ranks may be out of step, and each further call is FAILED_PRECONDITION.
 //
 // Ownership: the bootstrap has a duplicate of the communicator, and frees it
 // unless MPI_Finalize was called before.  Threads: one at a time, which must be
@@ -46,6 +47,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "devrt/collectives/bootstrap.h"
@@ -106,11 +108,25 @@ class MpiBootstrap final : public Bootstrap {
           "(",
           broken_.message(), ")"));
     }
+    ++round_;
     absl::StatusOr<std::vector<std::string>> all =
         rank_ == 0 ? Collect(std::move(mine), deadline)
                    : Ask(std::move(mine), deadline);
     if (!all.ok()) broken_ = all.status();
     return all;
+  }
+
+  // MPI keeps the message, so that nobody has to wait here.
+  void GiveUp(std::string mine, absl::Time) override {
+    if (!broken_.ok()) return;
+    ++round_;
+    if (rank_ == 0) {
+      std::vector<std::string> all(size_);
+      all[0] = std::move(mine);
+      AnswerAll(kGaveUp, PartsOf(all), {});
+    } else {
+      Send(0, Tagged(kGaveUp, mine)).IgnoreError();
+    }
   }
 
  private:
@@ -122,6 +138,9 @@ class MpiBootstrap final : public Bootstrap {
   // How much longer than rank 0 the others wait.
   static constexpr absl::Duration kGrace = absl::Seconds(1);
   static constexpr int kTag = 1;
+  // How a message begins; an error has its code there.
+  static constexpr uint64_t kComes = 0;
+  static constexpr uint64_t kGaveUp = 1000;
 
   MpiBootstrap() = default;
 
@@ -134,41 +153,58 @@ class MpiBootstrap final : public Bootstrap {
     all[0] = std::move(mine);
     came[0] = true;
     absl::Status status;
-    for (int count = 1; count < size_ && status.ok(); ++count) {
+    for (int missing = size_ - 1; missing > 0 && status.ok();) {
       absl::StatusOr<Message> message = Receive(MPI_ANY_SOURCE, deadline);
       if (!message.ok()) {
         status = message.status();
-      } else {
-        all[message->from] = std::move(message->text);
-        came[message->from] = true;
+        break;
       }
+      all[message->from] = std::move(message->text);
+      if (message->kind == kGaveUp) {
+        for (int i = 0; i < size_; ++i) {
+          if (i != message->from) all[i].clear();
+        }
+        AnswerAll(kGaveUp, PartsOf(all), came);
+        return all;
+      }
+      came[message->from] = true;
+      --missing;
     }
     if (absl::IsDeadlineExceeded(status)) {
       status = absl::DeadlineExceededError(MissingText(came, start));
     }
-    std::string answer;
-    Append(status.ok() ? 0 : static_cast<uint64_t>(status.code()), &answer);
-    if (status.ok()) {
-      for (const std::string& text : all) {
-        Append(text.size(), &answer);
-        answer += text;
-      }
-    } else {
-      answer += std::string(status.message());
+    if (!status.ok()) {
+      AnswerAll(static_cast<uint64_t>(status.code()), status.message(), came);
+      return status;
     }
-    for (int to = 1; to < size_; ++to) {
-      if (status.ok() || came[to]) {
-        DEVRT_RETURN_IF_ERROR(Send(to, answer));
-      }
-    }
-    if (!status.ok()) return status;
+    const std::string answer = Tagged(kComes, PartsOf(all));
+    for (int to = 1; to < size_; ++to) DEVRT_RETURN_IF_ERROR(Send(to, answer));
+    // The program's next call may be none of MPI, and long messages need one.
+    do {
+      Forget();
+    } while (!sendings_.empty() && absl::Now() < deadline);
     return all;
+  }
+
+  // Of rank 0, when it does not wait for all: the answer for all other ranks.
+  // Those that came get it first, since MPI may refuse it for one that has
+  // died.
+  void AnswerAll(uint64_t kind, absl::string_view text,
+                 std::vector<bool> came) {
+    came.resize(size_);
+    const std::string answer =
+        Tagged(kind, std::string_view(text.data(), text.size()));
+    for (const bool first : {true, false}) {
+      for (int to = 1; to < size_; ++to) {
+        if (came[to] == first) Send(to, answer).IgnoreError();
+      }
+    }
   }
 
   // Of the other ranks.
   absl::StatusOr<std::vector<std::string>> Ask(std::string mine,
                                                absl::Time deadline) {
-    DEVRT_RETURN_IF_ERROR(Send(0, mine));
+    DEVRT_RETURN_IF_ERROR(Send(0, Tagged(kComes, mine)));
     absl::StatusOr<Message> answer = Receive(0, deadline + kGrace);
     if (absl::IsDeadlineExceeded(answer.status())) {
       return absl::DeadlineExceededError(
@@ -176,13 +212,11 @@ class MpiBootstrap final : public Bootstrap {
                        " until the deadline"));
     }
     if (!answer.ok()) return answer.status();
-    std::string_view rest = answer->text;
-    uint64_t code = 0;
-    if (!Take(&rest, &code)) return Damaged();
-    if (code != 0) {
-      return absl::Status(static_cast<absl::StatusCode>(code),
-                          std::string(rest));
+    if (answer->kind != kComes && answer->kind != kGaveUp) {
+      return absl::Status(static_cast<absl::StatusCode>(answer->kind),
+                          answer->text);
     }
+    std::string_view rest = answer->text;
     std::vector<std::string> all;
     for (int i = 0; i < size_; ++i) {
       uint64_t bytes = 0;
@@ -196,6 +230,7 @@ class MpiBootstrap final : public Bootstrap {
 
   struct Message {
     int from = 0;
+    uint64_t kind = kComes;
     std::string text;
   };
 
@@ -217,9 +252,24 @@ class MpiBootstrap final : public Bootstrap {
     return absl::OkStatus();
   }
 
-  // Waits for the message of a rank.  A rank sends one for each exchange, and
-  // the next one after the answer, so that none is of another exchange.
+  // Waits for a rank's message of this exchange.  Where a rank gave up,
+  // messages of an earlier one may be left, of which nobody needs the answer.
   absl::StatusOr<Message> Receive(int from, absl::Time deadline) {
+    for (;;) {
+      DEVRT_ASSIGN_OR_RETURN(Message message, ReceiveAny(from, deadline));
+      std::string_view rest = message.text;
+      uint64_t round = 0;
+      if (!Take(&rest, &message.kind) || !Take(&rest, &round) ||
+          round > round_) {
+        return Damaged();
+      }
+      if (round < round_) continue;
+      message.text = std::string(rest);
+      return message;
+    }
+  }
+
+  absl::StatusOr<Message> ReceiveAny(int from, absl::Time deadline) {
     MPI_Message handle;
     MPI_Status about;
     int is_there = 0;
@@ -237,7 +287,7 @@ class MpiBootstrap final : public Bootstrap {
     DEVRT_RETURN_IF_ERROR(
         MpiStatus("MPI_Mrecv",
                   MPI_Mrecv(bytes.data(), count, MPI_BYTE, &handle, &about)));
-    return Message{about.MPI_SOURCE, std::move(bytes)};
+    return Message{about.MPI_SOURCE, kComes, std::move(bytes)};
   }
 
   // Ends the sends that are complete.
@@ -264,6 +314,20 @@ class MpiBootstrap final : public Bootstrap {
     return absl::DataLossError(
         absl::StrCat("rank ", rank_, " got a message that no bootstrap sends"));
   }
+  std::string Tagged(uint64_t kind, std::string_view text) const {
+    std::string bytes;
+    Append(kind, &bytes);
+    Append(round_, &bytes);
+    return bytes.append(text);
+  }
+  static std::string PartsOf(const std::vector<std::string>& all) {
+    std::string bytes;
+    for (const std::string& text : all) {
+      Append(text.size(), &bytes);
+      bytes += text;
+    }
+    return bytes;
+  }
   // Ranks of one MPI job have one byte order.
   static void Append(uint64_t number, std::string* bytes) {
     bytes->append(reinterpret_cast<const char*>(&number), sizeof number);
@@ -278,6 +342,7 @@ class MpiBootstrap final : public Bootstrap {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  uint64_t round_ = 0;  // the number of the exchange
   std::list<Sending> sendings_;
   absl::Status broken_;  // the error after which the ranks may be out of step
 };

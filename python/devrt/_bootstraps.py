@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import os
 import time
-from array import array
 from typing import Any, Callable, List, Optional, Tuple, Union
 
 from . import _core
@@ -60,7 +59,7 @@ def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     if rank is not None and size is not None:
         return rank, size
     for of_rank, of_size in _PLACES:
-        if of_rank in os.environ and of_size in os.environ:
+        if os.environ.get(of_rank) and os.environ.get(of_size):
             found = _number(of_rank), _number(of_size)
             return found[0] if rank is None else rank, found[1] if size is None else size
     raise InvalidArgumentError(
@@ -85,9 +84,14 @@ def device_here(
     backend = _core.current_device(device).backend
     devices = _core.devices(backend)
     local = _number(variable)
+    if local < 0:
+        raise InvalidArgumentError(
+            f"{variable} is {local}, expected the number of this rank on its machine, "
+            "from 0: pass `device`, or mend what the launcher sets"
+        )
     if shared_device and local >= len(devices) > 0:
         local %= len(devices)
-    if len(devices) > 1 and not 0 <= local < len(devices):
+    if len(devices) > 1 and local >= len(devices):
         raise InvalidArgumentError(
             f"{variable} is {local}, but this process sees {len(devices)} devices of "
             f"{backend}: pass `device`, or shared_device=True"
@@ -121,19 +125,19 @@ def _number(variable: str) -> int:
 
 def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
     """What the variables of the launcher describe."""
-    if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
+    if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
         own_rank, own_size = place(rank, size)
         distributed = importlib.import_module("torch.distributed")
+        # Under torchrun its own store is there already.
+        is_server = (
+            own_rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+        )
         store = distributed.TCPStore(
-            os.environ["MASTER_ADDR"],
-            _number("MASTER_PORT"),
-            own_size,
-            # Of torchrun, whose own store is there already.
-            own_rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+            os.environ["MASTER_ADDR"], _number("MASTER_PORT"), own_size, is_server
         )
         # Rank 0's store is the server of the others, which may need it longer.
         _stores.append(store)
-        return own_rank, own_size, _OverStore(store, own_rank, own_size)
+        return own_rank, own_size, _OverStore(store, own_rank, own_size, is_server)
     if _has_mpi():
         return connect(importlib.import_module("mpi4py.MPI").COMM_WORLD, rank, size)
     raise Error(
@@ -147,47 +151,132 @@ def _automatic(rank: Optional[int], size: Optional[int]) -> Connection:
 class _OverMpi:
     """By a duplicate of an mpi4py communicator, which the first exchange makes.
 
-    A call that a rank does not make ends at its time.  What it leaves behind is then on
-    the duplicate, where no call of the program can meet it.
+    Rank 0 collects the bytes and sends the answer to all others.  If it cannot wait for
+    all, because its time is over or a rank gives up, it answers at once.  MPI keeps that
+    answer for ranks that come later.  What nobody receives is then on the duplicate, where
+    no call of the program can meet it.
     """
+
+    _GRACE = 1.0  # seconds that the others wait longer than rank 0
 
     def __init__(self, parent: Any) -> None:
         self._parent = parent
         self._mpi = importlib.import_module("mpi4py.MPI")
-        self._size = parent.Get_size()
-        self._is_in_step = True
+        self._rank, self._size = parent.Get_rank(), parent.Get_size()
+        self._is_in_step = self._may_free = True
+        self._round = 0
+        self._sends: List[Any] = []
         self.comm: Any = None
 
     def __del__(self) -> None:
-        # A rank that left too early may be missed by the others.
-        if self.comm is not None and self._is_in_step and not self._mpi.Is_finalized():
+        # Others may still send to a rank that left too early.
+        if self.comm is not None and self._may_free and not self._mpi.Is_finalized():
             self.comm.Free()
 
     def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
         deadline = time.monotonic() + timeout
+        if not self._is_in_step:
+            raise Error(
+                f"the bootstrap of rank {self._rank} failed before, and the ranks may be "
+                "out of step: make another one"
+            )
         if self.comm is None:
             self.comm, request = self._parent.Idup()
             self._wait(request, deadline, [self.comm])
-        sizes = array("i", [0] * self._size)
-        own = array("i", [len(mine)])
-        self._wait(self.comm.Iallgather(own, sizes), deadline, [sizes, own])
-        starts = [sum(sizes[:i]) for i in range(self._size)]
-        everything = bytearray(sum(sizes))
-        sent = bytearray(mine)
-        request = self.comm.Iallgatherv(
-            [sent, self._mpi.BYTE], [everything, (list(sizes), starts), self._mpi.BYTE]
-        )
-        self._wait(request, deadline, [sizes, everything, sent])
-        return [
-            bytes(everything[start : start + size]) for start, size in zip(starts, sizes)
-        ]
+        self._round += 1
+        try:
+            kind, found = (self._collect if self._rank == 0 else self._ask)(mine, deadline)
+            if kind == "error":
+                raise TimeoutError(found)
+        except BaseException:
+            self._is_in_step = False
+            self._keep()
+            raise
+        if kind == "some":
+            self._keep()
+        return list(found)
+
+    def give_up(self, mine: bytes, timeout: float) -> None:
+        """Tells the others that this rank cannot go on, and does not wait for them."""
+        if self.comm is None or not self._is_in_step:
+            return
+        self._round += 1
+        if self._rank == 0:
+            self._answer("some", [mine] + [b""] * (self._size - 1))
+        else:
+            self._send(0, ("gave up", mine))
+        self._keep()
+
+    def _collect(self, mine: bytes, deadline: float) -> Tuple[str, Any]:
+        parts = [mine] + [b""] * (self._size - 1)
+        missing = set(range(1, self._size))
+        while missing:
+            found = self._receive(self._mpi.ANY_SOURCE, deadline)
+            if found is None:
+                text = (
+                    f"{self._size - len(missing)} of {self._size} MPI ranks came until the "
+                    f"deadline; missing {', '.join(map(str, sorted(missing)))}"
+                )
+                return self._answer("error", text)
+            rank, (kind, part) = found
+            if kind == "gave up":
+                parts = [part if i == rank else b"" for i in range(self._size)]
+                return self._answer("some", parts)
+            parts[rank] = part
+            missing.remove(rank)
+        answer = self._answer("all", parts)
+        # The program's next call may be none of MPI, and long messages need one.
+        while self._sends and time.monotonic() <= deadline:
+            self._sends = [request for request in self._sends if not request.Test()]
+        return answer
+
+    def _ask(self, mine: bytes, deadline: float) -> Tuple[str, Any]:
+        self._send(0, ("comes", mine))
+        answer = self._receive(0, deadline + self._GRACE)
+        if answer is None:
+            raise TimeoutError(
+                f"rank 0 of {self._size} MPI ranks did not answer rank {self._rank} until "
+                "the deadline"
+            )
+        kind, found = answer[1]
+        return kind, found
+
+    def _answer(self, kind: str, found: Any) -> Tuple[str, Any]:
+        for rank in range(1, self._size):
+            self._send(rank, (kind, found))
+        return kind, found
+
+    def _send(self, rank: int, message: Tuple[Any, ...]) -> None:
+        self._sends = [request for request in self._sends if not request.Test()]
+        message = (self._round, *message)
+        self._sends.append(self.comm.isend(message, dest=rank, tag=1))
+
+    def _receive(self, rank: int, deadline: float) -> Optional[Tuple[int, Any]]:
+        """Returns who has sent a message, and what; None at the deadline."""
+        status = self._mpi.Status()
+        while True:
+            message = self.comm.improbe(source=rank, tag=1, status=status)
+            if message is not None:
+                number, kind, found = message.recv()
+                # One of an earlier exchange is left where a rank gave up.
+                if number == self._round:
+                    return status.Get_source(), (kind, found)
+                continue
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.0002)
+
+    def _keep(self) -> None:
+        """Keeps what MPI may still use: what some rank has not received."""
+        self._may_free = False
+        _abandoned.extend(self._sends)
 
     def _wait(self, request: Any, deadline: float, used: List[Any]) -> None:
         while not request.Test():
             if time.monotonic() > deadline:
                 # MPI cannot take a collective back: what it uses has to stay.
                 _abandoned.append((request, used))
-                self._is_in_step = False
+                self._is_in_step = self._may_free = False
                 raise TimeoutError(
                     f"not all of {self._size} MPI ranks came until the deadline"
                 )
@@ -202,22 +291,38 @@ _abandoned: List[Any] = []
 
 
 class _OverStore:
-    """By a key-value store of torch.distributed, of which it leaves a key of each rank."""
+    """By a key-value store of torch.distributed, of which it leaves a key of each rank.
 
-    def __init__(self, store: Any, rank: int, size: int) -> None:
+    is_server: the store ends with this process.
+    """
+
+    _SLICE = 1.0  # seconds of one wait, after which a rank may have given up
+
+    def __init__(
+        self, store: Any, rank: int, size: int, is_server: bool = False
+    ) -> None:
         # torchrun's store may outlive a start of the job, whose keys are still there.
         start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         number = store.add(f"devrt/{start}/communicators/{rank}", 1)
         self._begin = f"devrt/{start}/{number}"
         self._store, self._rank, self._size = store, rank, size
+        self._is_server = is_server
         self._rounds = 0
 
-    def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
+    def _give(self, mine: bytes) -> List[str]:
+        """Begins an exchange with this rank's bytes, and returns the keys of all ranks."""
         self._rounds += 1
         keys = [f"{self._begin}/{self._rounds}/{i}" for i in range(self._size)]
         self._store.set(keys[self._rank], mine)
+        return keys
+
+    def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
+        keys = self._give(mine)
+        deadline = time.monotonic() + timeout
         try:
-            self._wait(keys, timeout)
+            while not self._wait_a_slice(keys, deadline):
+                if self._store.check([self._over()]):
+                    return [self._found(key) or b"" for key in keys]
         except Exception as error:
             missing = [i for i, key in enumerate(keys) if not self._store.check([key])]
             if not missing:
@@ -231,6 +336,36 @@ class _OverStore:
             self._store.delete_key(f"{self._begin}/{self._rounds - 1}/{self._rank}")
         return [bytes(self._store.get(key)) for key in keys]
 
+    def give_up(self, mine: bytes, timeout: float) -> None:
+        """Tells the others that this rank cannot go on.
+
+        Waits for them only where the store, and so what it tells, ends with this process.
+        """
+        keys = self._give(mine)
+        self._store.set(self._over(), b"gave up")
+        if self._is_server:
+            self._wait(keys, timeout)
+
+    def _over(self) -> str:
+        """The key that says that a rank has given up in this exchange."""
+        return f"{self._begin}/{self._rounds}/over"
+
+    def _wait_a_slice(self, keys: List[str], deadline: float) -> bool:
+        """Returns True if the keys are there, and False if there is time to go on."""
+        left = deadline - time.monotonic()
+        end = time.monotonic() + min(left, self._SLICE)
+        try:
+            self._wait(keys, min(left, self._SLICE))
+            return True
+        except Exception:
+            # Before the end of the slice it is another error than a timeout.
+            if left <= self._SLICE or time.monotonic() < end:
+                raise
+            return False
+
+    def _found(self, key: str) -> Optional[bytes]:
+        return bytes(self._store.get(key)) if self._store.check([key]) else None
+
     def put(self, name: str, mine: bytes) -> None:
         self._store.set(f"{self._begin}/{name}/{self._rank}", mine)
 
@@ -239,8 +374,7 @@ class _OverStore:
         try:
             self._wait([key], timeout)
         except Exception:
-            if not self._store.check([key]):
-                return None
+            return self._found(key)
         return bytes(self._store.get(key))
 
     def _wait(self, keys: List[str], timeout: float) -> None:

@@ -290,7 +290,7 @@ class Communicator:
 
         Also after a failure: what still runs is aborted then.
         """
-        return Communicator(self._call(self._core.shrink, list(gone)))
+        return Communicator(self._call(self._core.shrink, gone))
 
     def finish(self, *, timeout: Optional[float] = None) -> None:
         """Waits until the operations of every rank are complete, and ends it.
@@ -341,7 +341,9 @@ def init(
         MPI          an mpi4py communicator
         a store      torch.distributed's Store, with rank and size
         a function   all_gather(mine: bytes, timeout: float) -> list of bytes, with rank
-                     and size
+                     and size.  With a method give_up(mine: bytes, timeout: float) a rank
+                     that cannot go on gives its bytes and need not wait: the function
+                     may return b"" for ranks that have not come then.
     rank, size: where the bootstrap does not tell; by default RANK and WORLD_SIZE.
     timeout: seconds, of one operation; None: no limit.
     init_timeout: seconds, of this call and of split.
@@ -401,7 +403,7 @@ def _name_nccl() -> None:
 def _in_folder(
     device: Any, folder: str, rank: int, size: int, options: _Options
 ) -> Communicator:
-    job = os.environ.get("DEVRT_BOOTSTRAP_JOB", "default")
+    job = os.environ.get("DEVRT_BOOTSTRAP_JOB") or "default"
     return Communicator(
         _core._create_rank_in_folder(device, folder, rank, size, job, options)
     )
@@ -452,8 +454,8 @@ def split_all(
     colors, keys: one for each rank; without keys the order stays.
     """
     every = list(ranks)
-    order = [0] * len(every) if keys is None else list(keys)
-    children = _of_all(every, _core._split_ranks, list(colors), order)
+    order = [0] * len(every) if keys is None else keys
+    children = _of_all(every, _core._split_ranks, colors, order)
     return [None if child is None else Communicator(child) for child in children]
 
 
@@ -461,12 +463,15 @@ def shrink_all(
     ranks: Iterable[Communicator], gone: Sequence[int]
 ) -> List[Communicator]:
     """Communicator.shrink of all ranks but those in `gone`, for one thread."""
-    children = _of_all(list(ranks), _core._shrink_ranks, list(gone))
+    children = _of_all(list(ranks), _core._shrink_ranks, gone)
     return [Communicator(child) for child in children]
 
 
 def _of_all(ranks: List[Communicator], function: Callable[..., Any], *args: Any) -> Any:
     """Makes one call of all ranks; CollectiveError of the first one that has failed."""
+    for rank in ranks:
+        if not isinstance(rank, Communicator):
+            raise TypeError(f"ranks has {rank!r}, expected Communicators")
     cores = [rank._core for rank in ranks]
     try:
         return function(cores, *args)

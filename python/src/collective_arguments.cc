@@ -92,6 +92,10 @@ int Int32Of(nb::handle object, const char* what) {
 }
 
 std::vector<int> Int32sOf(nb::handle objects, const char* what) {
+  if (Py_TYPE(objects.ptr())->tp_iter == nullptr &&
+      !PySequence_Check(objects.ptr())) {
+    ThrowTypeError(objects, what, "a list of ints");
+  }
   std::vector<int> all;
   for (const nb::handle object : objects) all.push_back(Int32Of(object, what));
   return all;

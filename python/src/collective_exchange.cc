@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/collective_exchange.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -18,6 +19,7 @@ namespace {
 
 using Found = absl::StatusOr<std::optional<std::string>>;
 
+constexpr double kTellingSeconds = 1;
 constexpr absl::Duration kPutLimit = absl::Seconds(5);
 constexpr auto kEndLimit = std::chrono::milliseconds(500);
 
@@ -134,8 +136,49 @@ absl::StatusOr<std::vector<std::string>> Exchange::AllGather(
     }
     return all;
   } catch (const std::exception&) {
-    if (raised_ == nullptr) raised_ = std::current_exception();
+    KeepException();
     return absl::CancelledError("the bootstrap raised an exception");
+  }
+}
+
+void Exchange::KeepException() {
+  if (raised_ != nullptr) return;
+  raised_ = std::current_exception();
+  try {
+    throw;
+  } catch (const nb::python_error& error) {
+    is_signal_ = !error.matches(PyExc_Exception);
+  } catch (const std::exception&) {
+  }
+}
+
+void Exchange::Rethrow(absl::StatusCode result) const {
+  if (raised_ == nullptr) return;
+  if (result == absl::StatusCode::kCancelled || is_signal_) {
+    std::rethrow_exception(raised_);
+  }
+}
+
+void Exchange::GiveUp(const std::string& mine, absl::Time deadline) {
+  const Locked lock;
+  try {
+    const bool has_method = nb::hasattr(all_gather_, "give_up");
+    const double limit = absl::ToDoubleSeconds(deadline - absl::Now());
+    const Ref arguments(Py_BuildValue(
+        "(y#d)", mine.data(), static_cast<Py_ssize_t>(mine.size()),
+        has_method ? limit : std::min(limit, kTellingSeconds)));
+    PyObject* const function = all_gather_.ptr();
+    const Ref method(has_method ? WithoutUnwind([function] {
+      return PyObject_GetAttrString(function, "give_up");
+    })
+                                : nullptr);
+    PyObject* const called = has_method ? method.get() : function;
+    const Ref returned(arguments && called != nullptr
+                           ? CallPython(called, arguments.get())
+                           : nullptr);
+    if (!returned) ThrowPythonError();
+  } catch (const std::exception&) {
+    KeepException();
   }
 }
 
@@ -172,6 +215,9 @@ collectives::BootstrapCallbacks Exchange::CallbacksOf(
   callbacks.size = size;
   callbacks.all_gather = [exchange](std::string mine, absl::Time deadline) {
     return exchange->AllGather(mine, deadline);
+  };
+  callbacks.give_up = [exchange](std::string mine, absl::Time deadline) {
+    exchange->GiveUp(mine, deadline);
   };
   if (!nb::hasattr(exchange->all_gather_, "put")) return callbacks;
   callbacks.put = [exchange](std::string_view name, std::string bytes) {

@@ -36,9 +36,9 @@ class Exchange {
   static collectives::BootstrapCallbacks CallbacksOf(
       const std::shared_ptr<Exchange>& exchange, int rank, int size);
 
-  void Rethrow() const {
-    if (raised_ != nullptr) std::rethrow_exception(raised_);
-  }
+  // Raises what the function has raised, unless the creation has `result` for
+  // another reason.  A signal's exception is raised anyway.
+  void Rethrow(absl::StatusCode result) const;
 
  private:
   using Found = absl::StatusOr<std::optional<std::string>>;
@@ -48,13 +48,20 @@ class Exchange {
 
   absl::StatusOr<std::vector<std::string>> AllGather(const std::string& mine,
                                                      absl::Time deadline);
+  // Calls the function's method give_up, or the function itself with a second
+  // for the others to come.  Its errors are no reason of this rank's.
+  void GiveUp(const std::string& mine, absl::Time deadline);
   // These need no GIL.  Nobody could catch their exception, so its text is in
   // the status.
   Found Put(const std::string& name, const std::string& bytes);
   Found Get(const std::string& name, int rank, absl::Time deadline);
 
+  // Keeps the first exception for Rethrow.  In a handler.
+  void KeepException();
+
   nb::object all_gather_;
   std::exception_ptr raised_;
+  bool is_signal_ = false;  // of raised_: no Exception, as KeyboardInterrupt
 };
 
 // Lets no further Put and Get begin, ends the waits for those that run, and

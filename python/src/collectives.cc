@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/pair.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ struct Creation {
   std::shared_ptr<Exchange> exchange;  // null: another bootstrap
   std::unique_ptr<Bootstrap> bootstrap;
   std::optional<Communicator> made;
+  // Of Create.  A thread that was interrupted reads it while Create runs.
+  std::atomic<absl::StatusCode> result{absl::StatusCode::kOk};
 };
 
 // The place of one rank.  The last user of the communicator ends it, which may
@@ -100,8 +103,9 @@ class Rank {
       return communicator->Barrier(deadline, here);
     });
   }
-  void Abort(const std::string& why) {
+  void Abort(nb::handle of_why) {
     const SiteHere site;
+    const std::string why(TextOf(of_why, "why"));
     Check(WithoutLock([&] { return get().Abort(why, site); }));
   }
   // (code, text), or None.
@@ -272,10 +276,13 @@ Rank* CreateRank(nb::handle device, nb::handle options,
                  auto result = Communicator::Create(on, *creation->bootstrap,
                                                     wanted, here);
                  if (result.ok()) creation->made.emplace(*std::move(result));
+                 creation->result = result.status().code();
                  return result.status();
                });
   } catch (...) {
-    if (creation->exchange != nullptr) creation->exchange->Rethrow();
+    if (creation->exchange != nullptr) {
+      creation->exchange->Rethrow(creation->result);
+    }
     throw;
   }
   Communicator made = *std::move(creation->made);
@@ -382,14 +389,15 @@ void BindCollectives(nb::module_& module) {
           })
       .def_prop_ro("failure", &Rank::Failure)
       .def("supports", &Rank::Supports, nb::arg("kind"), nb::arg("dtype"),
-           nb::arg("op"))
+           nb::arg("op").none())
       .def("wait", &Rank::Wait, nb::arg("stream").none(),
            nb::arg("timeout").none())
       .def("finish", &Rank::Finish, nb::arg("timeout").none())
       .def("barrier", &Rank::Barrier, nb::arg("timeout").none())
-      .def("abort", &Rank::Abort, nb::arg("why"))
-      .def("split", &Rank::Split, nb::arg("color"), nb::arg("key"))
-      .def("shrink", &Rank::Shrink, nb::arg("gone"))
+      .def("abort", &Rank::Abort, nb::arg("why").none())
+      .def("split", &Rank::Split, nb::arg("color").none(),
+           nb::arg("key").none())
+      .def("shrink", &Rank::Shrink, nb::arg("gone").none())
       .def("records", &Rank::Records);
   module.def("_create_rank", &CreateOver, nb::arg("device").none(),
              nb::arg("rank"), nb::arg("size"), nb::arg("all_gather"),
@@ -401,9 +409,10 @@ void BindCollectives(nb::module_& module) {
              nb::arg("device").none(), nb::arg("options"));
   module.def("_create_ranks", &CreateAll, nb::arg("devices"),
              nb::arg("options"));
-  module.def("_split_ranks", &SplitAll, nb::arg("ranks"), nb::arg("colors"),
-             nb::arg("keys"));
-  module.def("_shrink_ranks", &ShrinkAll, nb::arg("ranks"), nb::arg("gone"));
+  module.def("_split_ranks", &SplitAll, nb::arg("ranks"),
+             nb::arg("colors").none(), nb::arg("keys").none());
+  module.def("_shrink_ranks", &ShrinkAll, nb::arg("ranks"),
+             nb::arg("gone").none());
   module.def("_finish_ranks", &FinishAll, nb::arg("ranks"),
              nb::arg("timeout").none());
   // For the end of the interpreter.

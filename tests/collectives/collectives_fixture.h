@@ -48,6 +48,9 @@ class SpoiledBootstrap final : public collectives::Bootstrap {
     if (--left_ == 0 && spoil_ != nullptr) spoil_(&parts);
     return parts;
   }
+  void GiveUp(std::string mine, absl::Time deadline) override {
+    of_->GiveUp(std::move(mine), deadline);
+  }
 
  private:
   collectives::Bootstrap* const of_;

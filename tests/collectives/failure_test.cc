@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "collectives/core/children.h"
 #include "collectives/core/comm.h"
-#include "collectives/core/lifecycle.h"
 #include "tests/collectives/collectives_fixture.h"
 
 namespace devrt::testing {
@@ -198,10 +198,28 @@ TEST_F(Timeout, ThenShrink) {
   // The engine names the child by the number that this process knows.
   ASSERT_OK((*small)[0].AllReduce(x[0], x[0]));
   const std::string number = std::to_string(rest[0].id());
-  EXPECT_THAT((*small)[0].Wait().ToString(),
-              AllOf(HasSubstr("communicator " + number + "/0.shrunk (rank 0"),
+  EXPECT_THAT(
+      (*small)[0].Wait().ToString(),
+      AllOf(HasSubstr("communicator " + number + " without rank 1 (rank 0"),
+            HasSubstr("communicator \"" + number +
+                      " without rank 1\": all_reduce #2")));
+}
+
+// One communicator has one name, in the library and in the engine.
+TEST_F(Timeout, OfAShrunkOneWithAName) {
+  Options options = After(absl::Milliseconds(2));
+  options.name = "grads";
+  std::vector<Communicator> ranks = MakeRanks(4, options);
+  ranks.erase(ranks.begin() + 1, ranks.begin() + 3);
+  auto small = Must(Communicator::ShrinkAll(ranks, {1, 2}));
+  const Array x = Filled(0, 4, 1);
+  ASSERT_OK(small[0].AllReduce(x, x));
+  const std::string number = std::to_string(ranks[0].id());
+  EXPECT_THAT(small[0].Wait().ToString(),
+              AllOf(HasSubstr("communicator " + number +
+                              " \"grads\" without ranks 1, 2 (rank 0 of 2)"),
                     HasSubstr("communicator \"" + number +
-                              " without rank 1\": all_reduce #2")));
+                              " grads without ranks 1, 2\": all_reduce #1")));
 }
 
 // K-C11

@@ -5,9 +5,12 @@
 // why, if a check fails on any rank.
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -73,6 +76,67 @@ void TheLastIsMissing(Bootstrap* bootstrap) {
          "FAILED_PRECONDITION after an error", again.status().ToString());
 }
 
+// `guilty` gives up while the last other rank is late.  Nobody waits for that
+// one, and it learns the reason all the same.
+void OneGivesUp(Bootstrap* bootstrap, int guilty) {
+  const int rank = bootstrap->rank();
+  const int last =
+      bootstrap->size() - (guilty == bootstrap->size() - 1 ? 2 : 1);
+  if (rank == guilty) bootstrap->GiveUp("why", In(absl::Seconds(30)));
+  const auto hear = [&] {
+    const auto all = bootstrap->AllGather("here", In(absl::Seconds(30)));
+    Expect(all.ok(), rank, "the reason", all.status().ToString());
+    if (all.ok()) Expect((*all)[guilty] == "why", rank, "why", (*all)[guilty]);
+  };
+  if (rank != guilty && rank != last) hear();
+  // Over MPI rank 0 carries what the others are told.
+  if (last != 0) MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == last) hear();
+  if (last == 0) MPI_Barrier(MPI_COMM_WORLD);
+  AllCome(bootstrap);
+}
+void TheFirstGivesUp(Bootstrap* bootstrap) { OneGivesUp(bootstrap, 0); }
+void TheLastGivesUp(Bootstrap* bootstrap) {
+  OneGivesUp(bootstrap, bootstrap->size() - 1);
+}
+
+// The last rank comes when rank 0 has given up waiting.
+void TheLastIsLate(Bootstrap* bootstrap) {
+  const int rank = bootstrap->rank();
+  const int last = bootstrap->size() - 1;
+  const auto come = [&](absl::Duration limit) {
+    const auto all = bootstrap->AllGather("here", In(limit));
+    const std::string text = all.status().ToString();
+    Expect(absl::StrContains(text, absl::StrCat("missing ", last)), rank,
+           "who was missing", text);
+  };
+  if (rank != last) come(absl::Milliseconds(100));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == last) come(absl::Seconds(30));
+}
+
+// Rank 0 calls no MPI behind the exchange: the others get long answers.
+void NoMpiBehindIt(Bootstrap* bootstrap) {
+  const int rank = bootstrap->rank();
+  const std::string folder = absl::StrCat("/tmp/devrt-mpi.", getppid());
+  const auto all =
+      bootstrap->AllGather(std::string(300000, 'x'), In(absl::Seconds(30)));
+  Expect(all.ok(), rank, "an exchange", all.status().ToString());
+  const auto path = [&folder](int of) { return absl::StrCat(folder, ".", of); };
+  if (rank != 0) {
+    std::ofstream(path(rank)) << "x";
+    return;
+  }
+  for (int i = 1; i < bootstrap->size(); ++i) {
+    const absl::Time end = In(absl::Seconds(20));
+    while (!std::filesystem::exists(path(i)) && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    Expect(std::filesystem::remove(path(i)), rank, "an answer at each rank",
+           absl::StrCat("none at rank ", i));
+  }
+}
+
 // The launcher keeps what ranks put, and MPI keeps nothing.
 void SomePut(Bootstrap* bootstrap) {
   const int rank = bootstrap->rank();
@@ -107,8 +171,10 @@ void TheFirstIsMissing(Bootstrap* bootstrap) {
 
 void Run(bool pmix) {
   using Part = void (*)(Bootstrap*);
-  for (const Part part :
-       {&AllCome, &TheLastIsMissing, &TheFirstIsMissing, &SomePut}) {
+  std::vector<Part> parts = {&AllCome, &TheLastIsMissing, &TheFirstIsMissing,
+                             &SomePut, &TheFirstGivesUp,  &TheLastGivesUp};
+  if (!pmix) parts.insert(parts.end(), {&TheLastIsLate, &NoMpiBehindIt});
+  for (const Part part : parts) {
     auto bootstrap = pmix ? FromPmix() : FromMpi(MPI_COMM_WORLD);
     if (!bootstrap.ok()) {
       Expect(false, -1, "a bootstrap", bootstrap.status().ToString());

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // K-C6: what is refused enqueues nothing, and leaves communicators as they are.
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/rank_record.h"
 #include "tests/collectives/collectives_fixture.h"
@@ -156,6 +162,89 @@ TEST_F(Refused, BytesForOneRank) {
                                          HasSubstr(c.text))));
     }
   }
+}
+
+// A bootstrap that gives one rank the id of an earlier communicator: the engine
+// would wait for ever.
+TEST_F(Refused, BytesOfAnEarlierRun) {
+  SpoiledBootstrap::Parts old = absl::UnknownError("");
+  for (const bool is_old : {false, true}) {
+    std::vector<absl::Status> got(2);
+    InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
+      SpoiledBootstrap spoiled(
+          &bootstrap, 1, [&, i](SpoiledBootstrap::Parts* parts) {
+            if (i == 1) (is_old ? *parts : old) = is_old ? old : *parts;
+          });
+      got[i] = Communicator::Create(dev(i), spoiled).status();
+    });
+    for (const absl::Status& status : got) {
+      if (!is_old) {
+        EXPECT_OK(status);
+        continue;
+      }
+      EXPECT_THAT(status,
+                  StatusIs(absl::StatusCode::kDataLoss,
+                           HasSubstr(" got other bytes than this rank: ")));
+    }
+  }
+}
+
+// Holds the rank back before its second exchange, until `go`.
+class LateBootstrap final : public collectives::Bootstrap {
+ public:
+  LateBootstrap(collectives::Bootstrap* of, absl::Notification* go)
+      : of_(of), go_(go) {}
+  int rank() const override { return of_->rank(); }
+  int size() const override { return of_->size(); }
+  absl::StatusOr<std::vector<std::string>> AllGather(
+      std::string mine, absl::Time deadline) override {
+    if (++exchanges_ == 2 && go_ != nullptr) go_->WaitForNotification();
+    return of_->AllGather(std::move(mine), deadline);
+  }
+  void GiveUp(std::string mine, absl::Time deadline) override {
+    of_->GiveUp(std::move(mine), deadline);
+  }
+
+ private:
+  collectives::Bootstrap* const of_;
+  absl::Notification* const go_;
+  int exchanges_ = 0;
+};
+
+// Nobody waits for a rank that comes late, and it learns the reason, too.
+TEST_F(Refused, WhileOneRankIsLate) {
+  std::string pattern = ::testing::TempDir() + "/refused.XXXXXX";
+  const std::string folder = mkdtemp(pattern.data());
+  for (const bool files : {false, true}) {
+    SCOPED_TRACE(files);
+    std::vector<absl::Status> got(3);
+    absl::Notification go;
+    std::atomic<int> done{0};
+    InThreads(3, [&](int i, collectives::Bootstrap& threads) {
+      std::unique_ptr<collectives::Bootstrap> file;
+      if (files) {
+        file = Must(collectives::FromFile(folder + "/job", i, 3, "job"));
+      }
+      collectives::Bootstrap* const over = files ? file.get() : &threads;
+      SpoiledBootstrap spoiled(over, 1, [i](SpoiledBootstrap::Parts* parts) {
+        if (i == 0) *parts = absl::PermissionDeniedError("a link");
+      });
+      LateBootstrap late(&spoiled, i == 2 ? &go : nullptr);
+      collectives::Options options;
+      options.init_timeout = absl::Seconds(30);
+      got[i] = Communicator::Create(dev(i), late, options).status();
+      if (++done == 2) go.Notify();
+    });
+    EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kPermissionDenied,
+                                 HasSubstr("a link")));
+    for (const int i : {1, 2}) {
+      EXPECT_THAT(got[i], StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   AllOf(HasSubstr("rank 0 cannot take part: "),
+                                         HasSubstr("a link"))));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder + "/job/claim.0"));
+  std::filesystem::remove_all(folder);
 }
 
 // One rank that cannot end keeps the others as they are.

@@ -46,7 +46,7 @@ TEST_F(CollectiveFailure, AMismatchIsReportedToEveryRank) {
     EXPECT_EQ(failed.code, DEVRT_INVALID_ARGUMENT);
     EXPECT_THAT(failed.text,
                 AllOf(HasSubstr("communicator \"data\""),
-                      HasSubstr("ranks 0-1: all_reduce #1 (int64 x 1, sum)"),
+                      HasSubstr("ranks 0, 1: all_reduce #1 (int64 x 1, sum)"),
                       HasSubstr("rank 2: all_reduce #1 (int32 x 1, sum)")));
   }
   EXPECT_EQ(Peek(cells[0]), -1);  // undefined

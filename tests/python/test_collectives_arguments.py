@@ -40,6 +40,22 @@ def test_bad_arguments(ranks, two):
     (lambda rank, x: rank.wait(timeout="1"), TypeError, "timeout is '1', expected seconds"),
     (lambda rank, x: rank.wait(timeout=float("nan")), ValueError, "timeout is nan, exp"),
     (lambda rank, x: rank.split("0"), TypeError, "color is '0', expected an int"),
+    (lambda rank, x: rank.split(None), TypeError, "color is None, expected an int"),
+    (lambda rank, x: rank.split(0, None), TypeError, "key is None, expected an int"),
+    (lambda rank, x: rank.shrink(0), TypeError, "gone is 0, expected a list of ints"),
+    (lambda rank, x: rank.shrink(None), TypeError, "gone is None, expected a list of ints"),
+    (lambda rank, x: rank.shrink([None]), TypeError, "gone is None, expected an int"),
+    (lambda rank, x: rank.abort(3), TypeError, "why is 3, expected a str"),
+    (lambda rank, x: collectives.split_all([rank], None), TypeError,
+     "colors is None, expected a list of ints"),
+    (lambda rank, x: collectives.split_all([rank], [0], 1), TypeError,
+     "keys is 1, expected a list of ints"),
+    (lambda rank, x: collectives.shrink_all([rank], 1), TypeError,
+     "gone is 1, expected a list of ints"),
+    (lambda rank, x: collectives.finish_all([rank, 3]), TypeError,
+     "ranks has 3, expected Communicators"),
+    (lambda rank, x: rank.supports("all_reduce", "int8", None), TypeError,
+     "op is None, expected a str"),
     (lambda rank, x: rank.shrink(["1"]), TypeError, "gone is '1', expected an int"),
     (lambda rank, x: rank.supports("sum", "int8"), ValueError, "operation is 'sum', exp"),
 ])
@@ -81,6 +97,23 @@ def test_options_are_those_of_init(options):
         devrt._core._create_ranks([], options)
     with pytest.raises(TypeError, match="expected that of init"):
         devrt._core._create_ranks([], devrt.ones((0, 2)))
+
+
+def test_a_rank_of_its_own_fault_says_so_though_nobody_comes(two):
+    """The reason goes before the exception of a function that nobody answers."""
+    def alone(mine, timeout):
+        raise TimeoutError("nobody came")
+
+    with pytest.raises(ValueError, match="init_timeout is"):
+        collectives.init(two[0], alone, rank=0, size=2, timeout=0)
+
+
+def test_ctrl_c_in_a_bootstrap_function_is_raised(two):
+    def interrupted(mine, timeout):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collectives.init(two[0], interrupted, rank=0, size=2, timeout=0)
 
 
 def test_a_bootstrap_function_that_raises_is_not_called_again(two):

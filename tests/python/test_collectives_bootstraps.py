@@ -41,6 +41,17 @@ def test_auto_takes_pmix_where_nothing_else_connects(monkeypatch, variables, has
     assert _bootstraps.pmix_alone() == expected
 
 
+def test_an_empty_variable_is_not_set(two, monkeypatch, tmp_path):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "DEVRT_BOOTSTRAP_JOB"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
+    monkeypatch.setenv("DEVRT_BOOTSTRAP_DIR", str(tmp_path / "job"))
+    one = collectives.init(two[0])
+    assert (one.rank, one.size) == (0, 1)
+    one.finish()
+
+
 class Store:
     """As torch.distributed.Store, for one process."""
 
@@ -141,27 +152,55 @@ def test_failed_ranks_exchange_their_records(two):
         assert "rank 1 is at 1 all_reduce(float64 x 5, sum)" in text
 
 
+class World:
+    """The messages between the ranks of one job of MPI."""
+
+    def __init__(self, size):
+        self.size, self.lock = size, threading.Lock()
+        self.messages = [[] for _ in range(size)]  # by receiver: (sender, object)
+
+
 class Request:
-    def __init__(self, is_done):
+    def __init__(self, is_done=True):
         self.is_done = is_done
 
     def Test(self):
         return self.is_done
 
 
+class Message:
+    def __init__(self, found):
+        self.found = found
+
+    def recv(self):
+        return self.found
+
+
+class Status:
+    def Get_source(self):
+        return self.source
+
+
 class Duplicate:
-    """Of a communicator of mpi4py with one rank."""
+    """Of a communicator of mpi4py."""
 
-    def __init__(self):
-        self.is_free = False
+    def __init__(self, world, rank):
+        self.world, self.rank, self.is_free = world, rank, False
 
-    def Iallgather(self, mine, everything):
-        everything[:] = mine
-        return Request(True)
+    def isend(self, message, dest, tag):
+        with self.world.lock:
+            self.world.messages[dest].append((self.rank, message))
+        return Request()
 
-    def Iallgatherv(self, mine, everything):
-        everything[0][:] = mine[0]
-        return Request(True)
+    def improbe(self, source, tag, status):
+        with self.world.lock:
+            waiting = self.world.messages[self.rank]
+            for i, (sender, message) in enumerate(waiting):
+                if source in (sender, -1):
+                    status.source = sender
+                    del waiting[i]
+                    return Message(message)
+        return None
 
     def Free(self):
         self.is_free = True
@@ -170,35 +209,43 @@ class Duplicate:
 class Parent:
     """A program's own communicator, which devrt may only duplicate."""
 
-    def __init__(self, others_come):
-        self.others_come, self.made = others_come, []
+    def __init__(self, world, rank=0, others_come=True):
+        self.world, self.rank, self.made = world, rank, []
+        self.others_come = others_come
 
     def Get_rank(self):
-        return 0
+        return self.rank
 
     def Get_size(self):
-        return 1
+        return self.world.size
 
     def Idup(self):
-        self.made.append(Duplicate())
+        self.made.append(Duplicate(self.world, self.rank))
         return self.made[-1], Request(self.others_come)
 
-    def Iallgatherv(self, mine, everything):
+    def isend(self, *_):
         raise AssertionError("an exchange is on the program's communicator")
 
-    Iallgather = Iallgatherv
+    improbe = Iallgatherv = isend
 
 
 @pytest.fixture
 def mpi(monkeypatch):
-    module = types.SimpleNamespace(BYTE="byte", Is_finalized=lambda: False)
+    module = types.SimpleNamespace(ANY_SOURCE=-1, Status=Status, Is_finalized=lambda: False)
     monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=module))
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", module)
+    monkeypatch.setattr(_bootstraps, "_abandoned", [])
     return module
 
 
+def over_mpi(size):
+    world = World(size)
+    return [_bootstraps.connect(Parent(world, rank), None, None)[2]
+            for rank in range(size)]
+
+
 def test_exchanges_are_on_a_duplicate_of_mpis_communicator(mpi):
-    parent = Parent(others_come=True)
+    parent = Parent(World(1))
     _, _, all_gather = _bootstraps.connect(parent, None, None)
     for length in range(3):
         assert all_gather(b"x" * length, 30) == [b"x" * length]
@@ -208,11 +255,128 @@ def test_exchanges_are_on_a_duplicate_of_mpis_communicator(mpi):
     assert duplicate.is_free
 
 
-def test_a_rank_of_mpi_that_does_not_come(mpi, monkeypatch):
-    monkeypatch.setattr(_bootstraps, "_abandoned", [])
-    parent = Parent(others_come=False)
+def test_a_rank_of_mpi_that_does_not_come(mpi):
+    parent = Parent(World(1), others_come=False)
     _, _, all_gather = _bootstraps.connect(parent, None, None)
     with pytest.raises(TimeoutError, match="not all of 1 MPI ranks"):
         all_gather(b"mine", 0.01)
     del all_gather
     assert not parent.made[0].is_free  # MPI still uses it
+
+
+def test_a_late_rank_of_mpi_learns_who_was_missing(mpi):
+    ranks = over_mpi(3)
+    with ThreadPoolExecutor(2) as pool:
+        for result in [pool.submit(rank, b"", 0.05) for rank in ranks[:2]]:
+            with pytest.raises(TimeoutError, match="2 of 3 MPI ranks.*missing 2"):
+                result.result()
+    with pytest.raises(TimeoutError, match="2 of 3 MPI ranks.*missing 2"):
+        ranks[2](b"", 30)
+    with pytest.raises(devrt.Error, match="make another one"):
+        ranks[0](b"", 30)
+
+
+@pytest.mark.parametrize("guilty", range(3))
+def test_a_rank_of_mpi_that_gives_up_tells_those_that_are_late(mpi, guilty):
+    ranks = over_mpi(3)
+    with ThreadPoolExecutor(3) as pool:  # each has its duplicate
+        for result in [pool.submit(rank, b"", 30) for rank in ranks]:
+            assert result.result() == [b""] * 3
+    expected = [b"why" if rank == guilty else b"" for rank in range(3)]
+    ranks[guilty].give_up(b"why", 30)
+    # One behind the other: rank 0 carries what the others are told.
+    for rank in range(3):
+        if rank != guilty:
+            assert ranks[rank](b"mine", 30) == expected
+    # Each has come once, so that another exchange can follow.
+    with ThreadPoolExecutor(3) as pool:
+        for result in [pool.submit(rank, b"next", 30) for rank in ranks]:
+            assert result.result() == [b"next"] * 3
+
+
+@pytest.mark.parametrize("over", ["a store", "MPI", "a function"])
+@pytest.mark.parametrize("guilty", range(2))
+def test_a_rank_that_cannot_record_tells_those_that_are_late(
+        two, mpi, monkeypatch, tmp_path, over, guilty):
+    """The guilty one does not wait for the late one, which learns the reason."""
+    store, size = Store(), 2
+    if over == "a function":
+        ranks = [_bootstraps.connect(store, rank, size)[2].__call__ for rank in range(size)]
+    elif over == "a store":
+        ranks = [_bootstraps.connect(store, rank, size)[2] for rank in range(size)]
+    else:
+        ranks = over_mpi(size)
+    go, came = threading.Event(), threading.Semaphore(0)
+
+    class Late:
+        """Holds back the second exchange of the rank that has no fault."""
+
+        def __init__(self, rank):
+            self.rank, self.calls = rank, 0
+            if hasattr(ranks[rank], "give_up"):
+                self.give_up = ranks[rank].give_up
+
+        def __call__(self, mine, timeout):
+            self.calls += 1
+            if self.calls == 2 and self.rank != guilty:
+                assert go.wait(30)
+            parts = ranks[self.rank](mine, timeout)
+            if self.calls == 1 and self.rank == guilty:
+                parts[1 - guilty] = b"damaged"
+            came.release()
+            return parts
+
+    def run(rank):
+        with pytest.raises(devrt.Error) as raised:
+            collectives.init(two[rank], Late(rank), rank=rank, size=size)
+        go.set()  # the guilty one has ended
+        return raised.value.code, str(raised.value)
+
+    with ThreadPoolExecutor(size) as pool:
+        found = [result.result() for result in [pool.submit(run, i) for i in range(size)]]
+    reason = f"the bootstrap returned 7 bytes for rank {1 - guilty}"
+    assert found[guilty][0] == "DATA_LOSS" and reason in found[guilty][1]
+    code, text = found[1 - guilty]
+    assert code == "FAILED_PRECONDITION"
+    assert f"rank {guilty} cannot take part: DATA_LOSS: {reason}" in text
+
+
+def test_a_store_that_ends_with_its_process_is_kept_until_all_have_come():
+    store = Store()
+    server = _bootstraps._OverStore(store, 0, 2, is_server=True)
+    other = _bootstraps._OverStore(store, 1, 2)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(server.give_up, b"why", 30)
+        assert not ended.done()
+        parts = other(b"mine", 30)
+        ended.result()
+    assert parts == [b"why", b"mine"] or parts == [b"why", b""]
+
+
+def test_nobody_waits_in_a_store_for_more_ranks_than_came(monkeypatch):
+    monkeypatch.setattr(_bootstraps._OverStore, "_SLICE", 0.02)
+    store = Store()
+    ranks = [_bootstraps._OverStore(store, rank, 3) for rank in range(3)]
+    ranks[1].give_up(b"why", 30)
+    assert ranks[0](b"mine", float("inf")) == [b"mine", b"why", b""]
+    assert ranks[2](b"late", 30) == [b"mine", b"why", b"late"]
+
+
+def test_a_store_with_another_error_is_not_asked_again():
+    class Broken(Store):
+        def wait(self, keys, timeout):
+            raise ConnectionError("the server is gone")
+
+    store = Broken()
+    rank = _bootstraps._OverStore(store, 0, 1)
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        rank(b"mine", 30)
+
+
+def test_a_local_rank_below_zero_is_refused(monkeypatch):
+    for name in _bootstraps.LOCAL_RANKS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LOCAL_RANK", "-1")
+    for shared in (False, True):
+        with pytest.raises(devrt.InvalidArgumentError, match="LOCAL_RANK is -1, expected"):
+            _bootstraps.device_here("mtia", shared)

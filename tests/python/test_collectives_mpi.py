@@ -13,7 +13,6 @@ import pytest
 # What each rank does.
 RANK = """
 import time
-from array import array
 
 from mpi4py import MPI
 
@@ -33,6 +32,15 @@ x = one.all_reduce(devrt.ones(3, device="mtia:0"))
 assert x.tolist() == [1, 1, 1]
 one.finish()
 
+# Rank 0 gives up while the others are late: they learn why.
+_, _, other = connect(world, None, None)
+assert other(b"", 30.0) == [b""] * size
+if rank == 0:
+    other.give_up(b"why", 30.0)
+world.Barrier()
+if rank > 0:
+    assert other(b"mine", 30.0) == [b"why"] + [b""] * (size - 1)
+
 if rank > 0:  # rank 0 does not come to the last exchange
     began = time.monotonic()
     try:
@@ -47,8 +55,6 @@ if rank > 0:  # rank 0 does not come to the last exchange
 else:
     for other in range(1, size):
         assert world.recv(source=other) == "late"
-    # Completes what the others have begun, or MPI does not end.
-    all_gather.comm.Iallgather(array("i", [0]), array("i", [0] * size)).Wait()
     assert world.allgather(rank) == list(range(size))
 print(f"rank {rank} is done", flush=True)
 """

@@ -26,6 +26,20 @@ std::string Count(uint64_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+// "; rank 1 waits in recv #1 (...) at FILE:LINE": the send or the receive that
+// the rank has begun, and that another rank does not meet; empty if there is
+// none.
+std::string TransferText(const Communicator& comm, uint32_t rank) {
+  for (const auto& [key, pair] : comm.pairs) {
+    for (const Member* const m : {pair.send, pair.receive}) {
+      if (m == nullptr || m->rank != rank) continue;
+      return "; rank " + std::to_string(rank) + " waits in " + CallText(*m) +
+             SiteText(m->site);
+    }
+  }
+  return "";
+}
+
 // What `rank`, which `member` waits for, did last.
 std::string StateText(const Member& member, uint32_t rank) {
   const Place& place = member.comm->places[rank];
@@ -40,13 +54,14 @@ std::string StateText(const Member& member, uint32_t rank) {
     return "has submitted " +
            Count(found == counts.end() ? 0 : found->second,
                  sends ? "send" : "receive") +
-           (sends ? " to rank " : " from rank ") + std::to_string(me);
+           (sends ? " to rank " : " from rank ") + std::to_string(me) +
+           TransferText(*member.comm, rank);
   }
   std::string text = "has submitted " + Count(place.submitted, "collective");
   if (place.submitted != 0) {
     text += " and begun " + std::to_string(place.entered);
   }
-  return text;
+  return text + TransferText(*member.comm, rank);
 }
 
 }  // namespace
@@ -65,7 +80,9 @@ std::string RanksText(const std::vector<uint32_t>& ranks) {
     size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-    if (end - i > 1) text += "-" + std::to_string(ranks[end - 1]);
+    if (end - i > 1) {
+      text += (end - i > 2 ? "-" : ", ") + std::to_string(ranks[end - 1]);
+    }
     i = end;
   }
   return text;

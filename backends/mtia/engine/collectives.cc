@@ -116,7 +116,8 @@ void Collectives::Arrive(Member* m) {
     if (rules_->HitsRank(FaultClass::kRankDies, m->rank)) {
       place->failure = {DEVRT_UNAVAILABLE,
                         "injected: rank " + std::to_string(m->rank) + " of " +
-                            CommText(*group) + " died in " + CallText(*m)};
+                            CommText(*group) + " died in " + CallText(*m) +
+                            SiteText(m->site)};
       place->died = true;
       EndRank(group, m->rank);
     } else if (rules_->HitsRank(FaultClass::kRemoteError, m->rank)) {
@@ -197,7 +198,8 @@ void Collectives::Meet(const std::vector<Member*>& members) {
     }
   } catch (const std::exception& e) {
     faulty = members[0];
-    why = CommText(*group) + ": " + CallText(*members[0]) + ": " + e.what();
+    why = CommText(*group) + ": " + CallText(*members[0]) +
+          SiteText(members[0]->site) + ": " + e.what();
   }
   history_->trace.Add(11, group->number, members[0]->sequence);
   ++history_->progress;

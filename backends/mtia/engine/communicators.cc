@@ -179,8 +179,17 @@ void Collectives::Abort(Comm* comm, const std::string& why) {
     return;
   }
   if (place->failure) return;
-  place->failure = {DEVRT_ABORTED, RankText(comm->rank) + " of " +
-                                       CommText(*comm->group) + " " + why};
+  std::vector<Member*> waiting;
+  TakeWaiting(comm->group.get(), &waiting);
+  const auto mine =
+      std::find_if(waiting.begin(), waiting.end(),
+                   [comm](const Member* m) { return m->rank == comm->rank; });
+  place->failure = {
+      DEVRT_ABORTED,
+      RankText(comm->rank) + " of " + CommText(*comm->group) + " " + why +
+          (mine == waiting.end()
+               ? ""
+               : " in " + CallText(**mine) + SiteText((*mine)->site))};
   EndRank(comm->group.get(), comm->rank);
 }
 
