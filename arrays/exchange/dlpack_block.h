@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "arrays/storage/object_cache.h"
 #include "arrays/storage/outside_use.h"
 #include "arrays/storage/storage.h"
 #include "devrt/arrays/array.h"
@@ -30,7 +31,9 @@ class DLPackBlock final : public DeferredObject {
   // Makes the block for an array that passes CheckLayout.
   static DLPackBlock* New(const Array& array, DLDevice device, uint64_t flags);
   ~DLPackBlock() override;
-  static void operator delete(void* block) { ::operator delete(block); }
+  static void operator delete(void* block) {
+    PutObjectBlock(OfExports::kKind, block);
+  }
 
   // When the consumer releases the tensor, everything that it submitted to
   // `stream` by then is a use of the memory.  nullopt:
@@ -55,10 +58,15 @@ class DLPackBlock final : public DeferredObject {
 
  private:
   DLPackBlock() = default;
+  // Tensors of so many axes have blocks of one size, which threads keep.
+  static constexpr size_t kKeptDims = 5;
   static void* operator new(size_t size, size_t dims) {
-    return ::operator new(size + 2 * dims * sizeof(int64_t));
+    constexpr size_t kBytes = 2 * sizeof(int64_t);  // of an axis
+    return dims <= kKeptDims
+               ? TakeObjectBlock(OfExports::kKind, size + kKeptDims * kBytes)
+               : ::operator new(size + dims * kBytes);
   }
-  static void operator delete(void* block, size_t) { ::operator delete(block); }
+  static void operator delete(void* block, size_t) { operator delete(block); }
 
   static void DeleteVersioned(DLManagedTensorVersioned* tensor);
   static void DeleteLegacy(DLManagedTensor* tensor);

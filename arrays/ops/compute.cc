@@ -84,6 +84,16 @@ bool Interferes(const Array& out, const Array& in) {
   return MayOverlap(out, in);
 }
 
+bool IsApart(const Array& out, const Array& in) {
+  const Storage& a = *out.storage();
+  const Storage& b = *in.storage();
+  const auto begin_a = reinterpret_cast<uintptr_t>(a.base());
+  const auto begin_b = reinterpret_cast<uintptr_t>(b.base());
+  const bool is_apart = begin_a < begin_b ? begin_b - begin_a >= a.bytes()
+                                          : begin_a - begin_b >= b.bytes();
+  return is_apart || !Interferes(out, in);
+}
+
 absl::Status NoArithmetic(const char* operation, DType dtype) {
   return absl::UnimplementedError(
       absl::StrCat(operation, ": there is no arithmetic of ", dtype.name(),

@@ -37,6 +37,9 @@ namespace devrt::internal {
 // Returns true if a kernel that writes `out` could change elements of `in`
 // before it reads them: the two share bytes and are not one view.
 bool Interferes(const Array& out, const Array& in);
+// Returns false if the two interfere.  Both have memory.  The usual case, two
+// storages, is decided by their addresses.
+bool IsApart(const Array& out, const Array& in);
 // The INVALID_ARGUMENT error for a number that is no index of `rules`, which
 // has the names of the operations.
 template <typename Op, typename Rule, size_t kCount>
@@ -58,6 +61,15 @@ inline absl::Status CheckComputes(const char* operation, DType dtype) {
     return NoArithmetic(operation, dtype);
   }
   return absl::OkStatus();
+}
+
+// Compares without a call, as most arrays have few axes.
+inline bool AreEqual(DimSpan a, DimSpan b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
 }
 
 // The strides of an array that is broadcast to `shape`.

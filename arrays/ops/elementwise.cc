@@ -351,8 +351,8 @@ std::optional<DType> PlainResult(BinaryOp op, DType dtype) {
 // Returns true if both arrays have elements in one shape, one dtype and one
 // place, on a device that computes.
 bool IsPlainPair(const Array& a, const Array& b) {
-  if (a.size() == 0 || a.dtype() != b.dtype() || a.shape() != b.shape() ||
-      b.storage() == nullptr) {
+  if (a.size() == 0 || a.dtype() != b.dtype() ||
+      !internal::AreEqual(a.shape(), b.shape()) || b.storage() == nullptr) {
     return false;
   }
   const Place& place = a.storage()->place();
@@ -360,25 +360,13 @@ bool IsPlainPair(const Array& a, const Array& b) {
          internal::HasElementwise(*place.device());
 }
 
-// Returns true if the memory of the two does not overlap, or if a kernel may
-// write `out` while it reads `in` all the same.
-bool IsApart(const Array& out, const Array& in) {
-  const internal::Storage& a = *out.storage();
-  const internal::Storage& b = *in.storage();
-  const auto begin_a = reinterpret_cast<uintptr_t>(a.base());
-  const auto begin_b = reinterpret_cast<uintptr_t>(b.base());
-  const bool is_apart = begin_a < begin_b ? begin_b - begin_a >= a.bytes()
-                                          : begin_a - begin_b >= b.bytes();
-  return is_apart || !internal::Interferes(out, in);
-}
-
 // Returns true if a kernel may write the result of `a` and `b` to `out`.
 bool IsPlainTarget(const Array& out, const Array& a, const Array& b,
                    DType dtype) {
-  return out.dtype() == dtype && out.shape() == a.shape() &&
+  return out.dtype() == dtype && internal::AreEqual(out.shape(), a.shape()) &&
          out.storage() != nullptr && !out.read_only() && out.IsContiguous() &&
-         out.storage()->place() == a.storage()->place() && IsApart(out, a) &&
-         IsApart(out, b);
+         out.storage()->place() == a.storage()->place() &&
+         internal::IsApart(out, a) && internal::IsApart(out, b);
 }
 
 // Applies the operation where nothing has to be cast, broadcast or refused:
@@ -412,14 +400,10 @@ std::optional<absl::Status> ApplyPlain(const Result& result, BinaryOp op,
       });
 }
 
-absl::Status ApplyTo(const Result& result, BinaryOp op, const Term& a,
-                     const Term& b, CallSite site) {
+// Applies the operation to operands of any kind.
+absl::Status ApplyAny(const Result& result, BinaryOp op, const Term& a,
+                      const Term& b, CallSite site) {
   DEVRT_RETURN_IF_ERROR(CheckExists(op));
-  if (a.array() != nullptr && b.array() != nullptr) {
-    std::optional<absl::Status> plain =
-        ApplyPlain(result, op, *a.array(), *b.array(), site);
-    if (plain.has_value()) return *std::move(plain);
-  }
   const BinaryRule& rule = RuleOf(op);
   DEVRT_ASSIGN_OR_RETURN(const DType dtype, ComputingType(op, a, b));
   Inputs inputs(rule.name, site);
@@ -444,8 +428,22 @@ absl::Status ApplyTo(const Result& result, BinaryOp op, const Term& a,
   return ComputeTo(rule.op, inputs, rule.to_bool ? kBool : dtype, result);
 }
 
-absl::StatusOr<Array> ApplyTerms(BinaryOp op, const Term& a, const Term& b,
-                                 const Array* out, CallSite site) {
+// `Of` is Array or Operand.
+template <typename Of>
+absl::Status ApplyTo(const Result& result, BinaryOp op, const Of& a,
+                     const Of& b, CallSite site) {
+  const Term left(a), right(b);
+  if (left.array() != nullptr && right.array() != nullptr && Exists(op)) {
+    std::optional<absl::Status> plain =
+        ApplyPlain(result, op, *left.array(), *right.array(), site);
+    if (plain.has_value()) return *std::move(plain);
+  }
+  return ApplyAny(result, op, left, right, site);
+}
+
+template <typename Of>
+absl::StatusOr<Array> ApplyOf(BinaryOp op, const Of& a, const Of& b,
+                              const Array* out, CallSite site) {
   std::optional<Array> made;
   DEVRT_RETURN_IF_ERROR(ApplyTo({out, &made}, op, a, b, site));
   if (out != nullptr) return *out;
@@ -456,24 +454,24 @@ absl::StatusOr<Array> ApplyTerms(BinaryOp op, const Term& a, const Term& b,
 
 absl::StatusOr<Array> Apply(BinaryOp op, const Operand& a, const Operand& b,
                             const Array* out, CallSite site) {
-  return ApplyTerms(op, Term(a), Term(b), out, site);
+  return ApplyOf(op, a, b, out, site);
 }
 
 absl::StatusOr<Array> Apply(BinaryOp op, const Array& a, const Array& b,
                             const Array* out, CallSite site) {
-  return ApplyTerms(op, Term(a), Term(b), out, site);
+  return ApplyOf(op, a, b, out, site);
 }
 
 absl::Status ApplyInto(BinaryOp op, const Array& out, const Operand& a,
                        const Operand& b, CallSite site) {
   std::optional<Array> apart;
-  return ApplyTo({&out, &apart}, op, Term(a), Term(b), site);
+  return ApplyTo({&out, &apart}, op, a, b, site);
 }
 
 absl::Status ApplyInto(BinaryOp op, const Array& out, const Array& a,
                        const Array& b, CallSite site) {
   std::optional<Array> apart;
-  return ApplyTo({&out, &apart}, op, Term(a), Term(b), site);
+  return ApplyTo({&out, &apart}, op, a, b, site);
 }
 
 absl::StatusOr<Array> Where(const Array& condition, const Operand& a,

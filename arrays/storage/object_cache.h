@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ObjectCache: an allocator for Storage objects and for owners of borrowed
-// memory.  Each thread keeps the heap blocks of a few objects that ended on it
-// for the next objects.  The memory of the arrays is allocated elsewhere.
+// ObjectCache: an allocator for Storage objects, for owners of borrowed memory
+// and for exported tensors (dlpack_block.h).  Each thread keeps the heap blocks
+// of a few objects that ended on it for the next objects.  The memory of the
+// arrays is allocated elsewhere.
 //
 //   std::allocate_shared<Storage>(ObjectCache<Storage>(), ...);
 //   std::allocate_shared<Owner>(ObjectCache<Owner, OfOwners>(), ...);
@@ -14,14 +15,17 @@
 
 namespace devrt::internal {
 
-// All blocks of a kind have the size that std::allocate_shared asks for.
+// All requests of a kind are for one size.  Larger blocks may be put there.
 struct OfStorages {
   static constexpr int kKind = 0;
 };
 struct OfOwners {
   static constexpr int kKind = 1;
 };
-inline constexpr int kBlockKinds = 2;
+struct OfExports {
+  static constexpr int kKind = 2;
+};
+inline constexpr int kBlockKinds = 3;
 
 void* TakeObjectBlock(int kind, size_t bytes);
 void PutObjectBlock(int kind, void* block);

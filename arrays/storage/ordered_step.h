@@ -41,6 +41,12 @@ class OrderedStep {
 
   // The functions below need the locks.
 
+  // Returns true if Join has nothing to do, in the usual case: the step's
+  // stream alone uses the memory.
+  bool IsInOrder(const Step& step, const Timeline* timeline) const {
+    return step.after.timeline == nullptr && AreUsesOnlyOf(timeline);
+  }
+
   // Makes the step's stream wait for the uses of other streams, and for
   // `step.after`.  If it meets a point that only the host can wait for, it sets
   // `for_host` and stops.

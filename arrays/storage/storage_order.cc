@@ -91,10 +91,7 @@ absl::Status OrderedStep::Join(const Step& step, const StreamTarget& target,
                                CaptureNumber capture,
                                std::optional<OrderPoint>* for_host) {
   const Timeline* const timeline = target.timeline();
-  if (ABSL_PREDICT_TRUE(step.after.timeline == nullptr &&
-                        AreUsesOnlyOf(timeline))) {
-    return absl::OkStatus();
-  }
+  if (IsInOrder(step, timeline)) return absl::OkStatus();
   // One wait for each stream, for its newest point.
   absl::InlinedVector<OrderPoint, 4> points;
   absl::InlinedVector<const StorageUse*, 1> edges;
@@ -195,7 +192,9 @@ absl::Status RunLocked(const Step& step, const Enqueue* enqueue,
   } else if (MayBeCaptured(*target.record, *target.timeline())) {
     DEVRT_ASSIGN_OR_RETURN(capture, HoldCapture(step.stream));
   }
-  DEVRT_RETURN_IF_ERROR(ordered->Join(step, target, capture, for_host));
+  if (ABSL_PREDICT_FALSE(!ordered->IsInOrder(step, target.timeline()))) {
+    DEVRT_RETURN_IF_ERROR(ordered->Join(step, target, capture, for_host));
+  }
   TellKnownOrder(step.stream);
   if (enqueue == nullptr || for_host->has_value()) return absl::OkStatus();
   absl::Status status = (*enqueue)(target);

@@ -18,6 +18,12 @@ constexpr size_t kManyReads = 8;
 
 }  // namespace
 
+bool StorageUses::LearnsNoted(const StorageUse& use, bool writes) {
+  if (!IsInList(use, writes)) return false;
+  noted_[writes ? 1 : 0] = {use.epoch, use.stream.serial()};
+  return true;
+}
+
 void StorageUses::Merge(const StorageUse& use, List* list) {
   for (StorageUse& known : *list) {
     if (known.timeline != use.timeline || known.capture != use.capture) {
@@ -36,6 +42,7 @@ void StorageUses::MergeUse(const StorageUse& use, bool writes) {
 }
 
 void StorageUses::FindSole() {
+  ForgetNoted();
   sole_ = nullptr;
   if (empty()) return;
   const Timeline* const first =
@@ -53,6 +60,7 @@ void StorageUses::MergeOrdered(const StorageUse& use, bool writes) {
   List* const same = writes ? &writes_ : &reads_;
   if (same->size() == 1 && (!writes || reads_.empty()) && !use.captured() &&
       !same->front().captured() && same->front().timeline == use.timeline) {
+    ForgetNoted();
     KeepLater(use, &same->front());
     return;
   }

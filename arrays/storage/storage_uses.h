@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "devrt/streams/stream.h"
@@ -78,7 +79,18 @@ class StorageUses {
   static void Merge(const StorageUse& use, List* list);
   // Returns true if Add and AddOrdered would change nothing: the stream is the
   // only one, and nobody has looked at it since its last use.
-  bool IsNoted(const StorageUse& use, bool writes) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsNoted(const StorageUse& use,
+                                            bool writes) {
+    Noted& noted = noted_[writes ? 1 : 0];
+    if (ABSL_PREDICT_TRUE(
+            noted.epoch == use.epoch && noted.serial == use.stream.serial() &&
+            sole_ == use.timeline && !use.captured() && !use.late)) {
+      return true;
+    }
+    return LearnsNoted(use, writes);
+  }
+  bool LearnsNoted(const StorageUse& use, bool writes);
+  bool IsInList(const StorageUse& use, bool writes) const {
     const List& same = writes ? writes_ : reads_;
     if (same.size() != 1 || (writes && !reads_.empty())) return false;
     const StorageUse& known = same.front();
@@ -92,12 +104,20 @@ class StorageUses {
   void DropOver();
   // Sets `sole_`.  Called after each change.
   void FindSole();
+  // Called with each change.
+  void ForgetNoted() { noted_[0] = noted_[1] = {}; }
 
   List reads_;
   List writes_;
   // The stream of all uses.  nullptr if there are several, one is captured, or
   // there is no use.
   const Timeline* sole_ = nullptr;
+  // For a read and a write: the use of the stream `sole_` for which IsNoted has
+  // last returned true.  No epoch is 0.
+  struct Noted {
+    uint64_t epoch = 0;
+    uint64_t serial = 0;
+  } noted_[2];
 };
 
 }  // namespace devrt::internal

@@ -110,9 +110,13 @@ unsigned RowsBlocks(const RowsArgs& rows, uint32_t kernel) {
   if (rows.op == DEVRT_OP_COPY && kernel != DEVRT_BOOL) {
     return BlocksFor(rows.units, kCopied);
   }
+  if (rows.is_packed != 0) return BlocksFor(rows.units, 1);
   const int pack = RowsPack(DtypeSize(kernel));
-  const int per_thread = rows.is_packed != 0 ? 1 : SpreadCount(pack);
-  return BlocksFor(rows.units, static_cast<uint64_t>(per_thread));
+  return BlocksFor(rows.units, static_cast<uint64_t>(SpreadCount(pack)));
+}
+
+bool IsInteger(DtypeClass kind) {
+  return kind == DtypeClass::kSigned || kind == DtypeClass::kUnsigned;
 }
 
 uint32_t UnsignedOf(uint32_t dtype) {
@@ -122,9 +126,6 @@ uint32_t UnsignedOf(uint32_t dtype) {
 // Finds the cast kernel, and the dtype that it casts to: equal casts share
 // code.  Returns false if there is none.  A pair of one dtype is a plain copy.
 bool CastOf(uint32_t* from, uint32_t* to) {
-  const auto is_integer = [](DtypeClass kind) {
-    return kind == DtypeClass::kSigned || kind == DtypeClass::kUnsigned;
-  };
   const DtypeClass source = tensor::ClassOf(*from);
   const DtypeClass target = tensor::ClassOf(*to);
   for (const DtypeClass kind : {source, target}) {
@@ -133,12 +134,11 @@ bool CastOf(uint32_t* from, uint32_t* to) {
     }
   }
   const bool keeps_bits =
-      is_integer(source) &&
+      IsInteger(source) &&
       (target == DtypeClass::kBool ||
-       (is_integer(target) && DtypeSize(*from) >= DtypeSize(*to)));
+       (IsInteger(target) && DtypeSize(*from) >= DtypeSize(*to)));
   if (keeps_bits) *from = UnsignedOf(*from);
-  if (is_integer(target) &&
-      (is_integer(source) || source == DtypeClass::kBool)) {
+  if (IsInteger(target) && (IsInteger(source) || source == DtypeClass::kBool)) {
     *to = UnsignedOf(*to);
   }
   return true;
@@ -168,11 +168,10 @@ bool ChooseCast(const Launchable& l, FastApply* fast) {
   return true;
 }
 
-// The kernel whose type computes `op`.
-uint32_t KernelDtype(uint32_t op, const Launchable& l) {
-  const uint32_t out = l.operands[0].dtype;
+// The kernel whose type computes `op`.  `in`: the dtype of the first input.
+uint32_t KernelDtype(uint32_t op, uint32_t out, uint32_t in) {
   if (op == DEVRT_OP_COPY) return tensor::RawDtype(out);
-  if (op != DEVRT_OP_WHERE) return l.operands[1].dtype;
+  if (op != DEVRT_OP_WHERE) return in;
   return out == DEVRT_BOOL ? DEVRT_UINT8 : tensor::RawDtype(out);
 }
 
@@ -238,8 +237,21 @@ bool ChooseShift(const Launchable& l, FastApply* fast) {
   return true;
 }
 
+// Sets the kernel and the number of blocks for rows whose arguments are set.
+void SetRowsLaunch(FastApply* fast) {
+  const RowsArgs& rows = fast->rows;
+  bool is_bytes = false;
+  if (rows.op == DEVRT_OP_ADD || rows.op == DEVRT_OP_SUB) {
+    is_bytes = DtypeSize(fast->kernel) <= 2 && rows.is_packed != 0 &&
+               rows.is_same == 0 && IsInteger(tensor::ClassOf(fast->kernel));
+  }
+  fast->path = is_bytes ? Path::kBytes : Path::kRows;
+  fast->blocks = is_bytes ? BlocksFor(rows.units, kBytePacks)
+                          : RowsBlocks(rows, fast->kernel);
+}
+
 bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
-  fast->kernel = KernelDtype(op, l);
+  fast->kernel = KernelDtype(op, l.operands[0].dtype, l.operands[1].dtype);
   const int pack = RowsPack(DtypeSize(fast->kernel));
   ApplyWalk wide;
   const bool copies =
@@ -254,15 +266,7 @@ bool ChooseRows(uint32_t op, const Launchable& l, FastApply* fast) {
   } else if (!PackRows(l, op, pack, &fast->rows)) {
     return false;
   }
-  const DtypeClass kind = tensor::ClassOf(fast->kernel);
-  const bool is_bytes =
-      (op == DEVRT_OP_ADD || op == DEVRT_OP_SUB) &&
-      (kind == DtypeClass::kSigned || kind == DtypeClass::kUnsigned) &&
-      DtypeSize(fast->kernel) <= 2 && fast->rows.is_packed != 0 &&
-      fast->rows.is_same == 0;
-  fast->path = is_bytes ? Path::kBytes : Path::kRows;
-  fast->blocks = is_bytes ? BlocksFor(fast->rows.units, kBytePacks)
-                          : RowsBlocks(fast->rows, fast->kernel);
+  SetRowsLaunch(fast);
   return true;
 }
 
@@ -384,6 +388,40 @@ void ChooseFast(uint32_t op, const ApplyWalk& walk, const Operand* operands,
   } else if (!ChooseTiles(l, fast)) {
     (void)ChooseRows(op, l, fast);
   }
+}
+
+void ChooseFlat(uint32_t op, uint64_t elements,
+                const devrt_tensor_v0* const* tensors, int count,
+                FastApply* fast) {
+  fast->path = Path::kNone;
+  fast->kernel = KernelDtype(op, tensors[0]->dtype, tensors[1]->dtype);
+  // Sizes are powers of two, and masks and shifts are faster than divisions.
+  const int pack_bits = 4 - __builtin_ctz(DtypeSize(fast->kernel));
+  RowsArgs* const rows = &fast->rows;
+  uint64_t past_pack = elements & ((uint64_t{1} << pack_bits) - 1);
+  uint64_t past_item = 0;
+  for (int i = 0; i < count; ++i) {
+    const uint64_t item = DtypeSize(tensors[i]->dtype);
+    const uint64_t together = std::min<uint64_t>(item << pack_bits, 16);
+    const auto address = reinterpret_cast<uintptr_t>(tensors[i]->data);
+    past_pack |= address & (together - 1);
+    past_item |= address & (item - 1);
+    rows->data[i] = tensors[i]->data;
+    rows->strides[0][i] = static_cast<int64_t>(item);
+  }
+  uint64_t units = elements;
+  if (past_pack == 0) {
+    units >>= pack_bits;
+    for (int i = 0; i < count; ++i) rows->strides[0][i] <<= pack_bits;
+  }
+  if (past_item != 0 || units >= kDivisibleEnd) return;
+  rows->op = op;
+  rows->out_dtype = tensors[0]->dtype;
+  rows->units = static_cast<uint32_t>(units);
+  rows->is_packed = past_pack == 0 ? 1 : 0;
+  rows->is_same = 0;
+  rows->axes = 1;
+  SetRowsLaunch(fast);
 }
 
 }  // namespace devrt::gpu

@@ -44,6 +44,12 @@ struct FastApply {
 void ChooseFast(uint32_t op, const Walk<ApplyArgs::kOperands>& walk,
                 const Operand* operands, int count, FastApply* fast);
 
+// ChooseFast for tensors that are all C-contiguous and of one shape, with so
+// many elements, and for all operations but copies.
+void ChooseFlat(uint32_t op, uint64_t elements,
+                const devrt_tensor_v0* const* tensors, int count,
+                FastApply* fast);
+
 }  // namespace devrt::gpu
 
 #endif  // DEVRT_BACKENDS_GPU_FAST_PATHS_H_

@@ -36,15 +36,46 @@ inline uint64_t CountFlat(const devrt_tensor_v0& tensor, const int64_t* shape) {
   return data == 0 || is_outside ? 0 : static_cast<uint64_t>(count);
 }
 
+// Returns true if the tensor has the extents, the strides and the size of
+// elements of `out`, which CountFlat has counted, and its bytes fit too.
+inline bool IsLike(const devrt_tensor_v0& tensor, const devrt_tensor_v0& out,
+                   uint64_t bytes) {
+  if (ItemSize(tensor.dtype) != ItemSize(out.dtype) ||
+      tensor.strides == nullptr || out.strides == nullptr) {
+    return false;
+  }
+  for (uint32_t k = 0; k < out.ndim; ++k) {
+    if (tensor.shape[k] != out.shape[k] ||
+        tensor.strides[k] != out.strides[k]) {
+      return false;
+    }
+  }
+  const auto data = reinterpret_cast<uintptr_t>(tensor.data);
+  return data != 0 && data + bytes >= data;
+}
+
 bool HasShape(const devrt_tensor_v0& tensor) {
   return tensor.ndim <= DEVRT_MAX_DIMS &&
          (tensor.ndim == 0 || tensor.shape != nullptr);
 }
 
-inline Operand FlatOperand(const devrt_tensor_v0& tensor) {
-  const bool is_aligned =
-      reinterpret_cast<uintptr_t>(tensor.data) % ItemSize(tensor.dtype) == 0;
-  return {tensor.data, tensor.dtype, is_aligned ? 1u : 0u};
+// ChooseFast for a copy of a C-contiguous tensor to another one.
+void ChooseCopy(uint64_t elements, const devrt_tensor_v0* const* tensors,
+                FastApply* fast) {
+  Walk<ApplyArgs::kOperands> walk;
+  walk.elements = elements;
+  walk.axes = 1;
+  walk.is_small = elements <= UINT32_MAX ? 1 : 0;
+  walk.extents[0] = static_cast<int64_t>(elements);
+  Operand operands[2];
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t item = ItemSize(tensors[i]->dtype);
+    const bool is_aligned =
+        reinterpret_cast<uintptr_t>(tensors[i]->data) % item == 0;
+    walk.strides[0][i] = item;
+    operands[i] = {tensors[i]->data, tensors[i]->dtype, is_aligned ? 1u : 0u};
+  }
+  ChooseFast(DEVRT_OP_COPY, walk, operands, 2, fast);
 }
 
 }  // namespace
@@ -57,28 +88,21 @@ unsigned PackFlat(uint32_t op, const devrt_tensor_v0& out,
   if (!HasShape(out)) return 0;
   const uint64_t elements = CountFlat(out, out.shape);
   if (elements == 0) return 0;
-  Walk<kMost> walk;
-  walk.elements = elements;
-  walk.axes = 1;
-  walk.is_small = elements <= UINT32_MAX ? 1 : 0;
-  walk.extents[0] = static_cast<int64_t>(elements);
-  Operand operands[kMost];
-  operands[0] = FlatOperand(out);
-  walk.strides[0][0] = ItemSize(out.dtype);
-  for (uint32_t i = 1; i < kMost; ++i) {
-    if (i > input_count) {
-      walk.strides[0][i] = 0;
-      continue;
-    }
-    const devrt_tensor_v0& input = inputs[i - 1];
+  const uint64_t bytes = elements * ItemSize(out.dtype);
+  const devrt_tensor_v0* tensors[kMost] = {&out};
+  for (uint32_t i = 0; i < input_count; ++i) {
+    const devrt_tensor_v0& input = inputs[i];
     if (input.ndim != out.ndim || !HasShape(input) ||
-        CountFlat(input, out.shape) == 0) {
+        (!IsLike(input, out, bytes) && CountFlat(input, out.shape) == 0)) {
       return 0;
     }
-    operands[i] = FlatOperand(input);
-    walk.strides[0][i] = ItemSize(input.dtype);
+    tensors[1 + i] = &input;
   }
-  ChooseFast(op, walk, operands, static_cast<int>(1 + input_count), fast);
+  if (op == DEVRT_OP_COPY) {
+    ChooseCopy(elements, tensors, fast);
+  } else {
+    ChooseFlat(op, elements, tensors, static_cast<int>(1 + input_count), fast);
+  }
   return fast->path == FastApply::Path::kNone ? 0 : fast->blocks;
 }
 

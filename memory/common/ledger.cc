@@ -106,12 +106,13 @@ bool Ledger::TakeSpare(LedgerShard* shard, Row row, const Change& change,
       std::max<int64_t>(1, shards_.load(std::memory_order_relaxed));
   *needs = {{row, kAllRow}, {}};
   bool missing = false;
-  for (size_t i = 0; i < 2; ++i) {
-    const size_t r = needs->rows[i];
-    for (size_t m = 0; m < kMetrics; ++m) {
-      const int64_t net = change.up[m] - change.down[m];
+  for (size_t m = 0; m < kMetrics; ++m) {
+    const int64_t net = change.up[m] - change.down[m];
+    if (net <= 0) continue;
+    for (size_t i = 0; i < 2; ++i) {
+      const size_t r = needs->rows[i];
       const int64_t need = shard->current[r][m] + net - shard->lease[r][m];
-      if (net <= 0 || need <= 0) continue;
+      if (need <= 0) continue;
       const int64_t taken = TakeShare(&spare_[r][m], need, shards);
       shard->lease[r][m] += taken;
       needs->lanes[i][m] = need - taken;

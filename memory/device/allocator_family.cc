@@ -61,12 +61,19 @@ DeviceAllocator* AllocatorFamily::Add() {
   auto* const made = new DeviceAllocator(device_, this);
   MutexLock lock(&mutex_);
   others_.push_back(made);
+  has_others_.store(true, std::memory_order_release);
   return made;
 }
 
 // ---- Steps of a recovery ----------------------------------------------------
 
 void AllocatorFamily::Poll() {
+  // Most devices have one allocator, and each request that its pool cannot
+  // serve comes here.
+  if (!has_others_.load(std::memory_order_acquire)) {
+    main_->pending().Poll(SIZE_MAX);
+    return;
+  }
   for (DeviceAllocator* each : Members()) each->pending().Poll(SIZE_MAX);
 }
 

@@ -9,6 +9,7 @@
 #ifndef DEVRT_MEMORY_DEVICE_ALLOCATOR_FAMILY_H_
 #define DEVRT_MEMORY_DEVICE_ALLOCATOR_FAMILY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -84,6 +85,7 @@ class AllocatorFamily {
   Mutex mutex_;
   // Without `main_`.  Allocators are never destroyed.
   std::vector<DeviceAllocator*> others_ DEVRT_GUARDED_BY(mutex_);
+  std::atomic<bool> has_others_{false};
 };
 
 }  // namespace devrt::internal

@@ -16,8 +16,12 @@ namespace devrt::internal {
 absl::StatusOr<void*> PoolSearch::FindBlock(StreamRef stream,
                                             const PoolRequest& wanted,
                                             bool room) {
-  absl::StatusOr<void*> found = FindOwn(stream, wanted, nullptr);
-  if (!found.ok() || *found != nullptr) return found;
+  // The request has looked there before: only a pool that got memory since has
+  // a block.
+  if (pools_->Of(stream)->free_bytes() >= wanted.size) {
+    absl::StatusOr<void*> found = FindOwn(stream, wanted, nullptr);
+    if (!found.ok() || *found != nullptr) return found;
+  }
   return FindInOthers(stream, wanted, room);
 }
 

@@ -13,12 +13,7 @@ absl::InlinedVector<BlockPool*, 16> StreamPools::All() {
   absl::InlinedVector<BlockPool*, 16> pools;
   {
     MutexLock lock(&mutex_);
-    pools.reserve(pools_.size());
-    for (const auto& pool : pools_) pools.push_back(pool.get());
-    std::sort(pools.begin(), pools.end(),
-              [](const BlockPool* a, const BlockPool* b) {
-                return a->order() < b->order();
-              });
+    pools.assign(in_order_.begin(), in_order_.end());
   }
   return pools;
 }
@@ -51,6 +46,17 @@ BlockPool* StreamPools::Reuse(StreamRef stream, Timeline* timeline) {
   return nullptr;
 }
 
+void StreamPools::PutInOrder(BlockPool* pool, bool is_default) {
+  const auto at = std::find(in_order_.begin(), in_order_.end(), pool);
+  if (at != in_order_.end()) in_order_.erase(at);
+  pool->set_order(is_default ? kDefaultSerial : ++streams_);
+  in_order_.insert(std::upper_bound(in_order_.begin(), in_order_.end(), pool,
+                                    [](const BlockPool* a, const BlockPool* b) {
+                                      return a->order() < b->order();
+                                    }),
+                   pool);
+}
+
 BlockPool* StreamPools::Find(StreamRef stream) {
   StreamRecord* const record = stream.record();
   Timeline* const timeline = TimelineOf(stream);
@@ -66,8 +72,7 @@ BlockPool* StreamPools::Find(StreamRef stream) {
       known = pools_.back().get();
       known->BeginStream(stream, timeline);
     }
-    known->set_order(stream.serial() == kDefaultSerial ? kDefaultSerial
-                                                       : ++streams_);
+    PutInOrder(known, stream.serial() == kDefaultSerial);
   }
   if (in_records_) {
     record->memory_pool.store(known, std::memory_order_relaxed);

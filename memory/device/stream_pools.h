@@ -60,6 +60,8 @@ class StreamPools {
   BlockPool* Find(StreamRef stream) DEVRT_EXCLUDES(mutex_);
   // A pool without a stream that now serves `stream`; nullptr if none can.
   BlockPool* Reuse(StreamRef stream, Timeline* timeline) DEVRT_REQUIRES(mutex_);
+  // Gives the pool the place of a stream that has just come.
+  void PutInOrder(BlockPool* pool, bool is_default) DEVRT_REQUIRES(mutex_);
 
   DeviceRecord* const device_;
   Ledger* const ledger_;
@@ -67,6 +69,7 @@ class StreamPools {
   Mutex mutex_;
   uint64_t streams_ DEVRT_GUARDED_BY(mutex_) = 0;  // that have come
   std::vector<std::unique_ptr<BlockPool>> pools_ DEVRT_GUARDED_BY(mutex_);
+  std::vector<BlockPool*> in_order_ DEVRT_GUARDED_BY(mutex_);  // for All
   absl::flat_hash_map<uint64_t, BlockPool*> by_serial_ DEVRT_GUARDED_BY(mutex_);
 };
 

@@ -148,6 +148,39 @@ TEST(PackFlatTest, LeavesOtherLayoutsToTheGeneralWay) {
   }
 }
 
+// Tensors with equal strides are not looked at axis by axis.
+TEST(PackFlatTest, TakesTensorsThatNameTheStridesOfCOrder) {
+  const Shape shape = {4, 8}, strides = {32, 4}, bytes = {8, 1};
+  devrt_tensor_v0 out = Flat(0, DEVRT_FLOAT32, shape);
+  devrt_tensor_v0 input = Flat(1, DEVRT_FLOAT32, shape);
+  out.strides = strides.data();
+  input.strides = strides.data();
+  FastApply with, without;
+  const auto pack = [&](FastApply* fast) {
+    return Pack(DEVRT_OP_ADD, out, {input, input}, fast);
+  };
+  ASSERT_NE(pack(&with), 0u);
+  devrt_tensor_v0 condition = Flat(2, DEVRT_BOOL, shape);
+  condition.strides = bytes.data();
+  EXPECT_NE(Pack(DEVRT_OP_WHERE, out, {condition, input, input}, &without), 0u);
+  input.strides = nullptr;
+  ASSERT_NE(pack(&without), 0u);
+  ExpectSameRows(with.rows, without.rows, 3);
+  EXPECT_EQ(with.blocks, without.blocks);
+  input.strides = strides.data();
+  for (void* const data : {static_cast<void*>(nullptr),
+                           reinterpret_cast<void*>(UINTPTR_MAX - 64)}) {
+    input.data = data;
+    EXPECT_EQ(pack(&with), 0u);
+  }
+  const Shape turned = {4, 16};
+  input = Flat(1, DEVRT_FLOAT32, shape);
+  input.strides = turned.data();
+  EXPECT_EQ(pack(&with), 0u);
+  out.strides = turned.data();
+  EXPECT_EQ(pack(&with), 0u);
+}
+
 TEST(PackFlatTest, LeavesBadExtentsToTheGeneralWay) {
   FastApply fast;
   const Shape many(DEVRT_MAX_DIMS + 1, 1);

@@ -44,6 +44,26 @@ TEST_F(Export, EachPlaceHasItsPair) {
   EXPECT_EQ(DLPackDevice(Place::Pinned(dev(2))).device_id, 0);
 }
 
+// The memory of a tensor that was released serves the next one, which may have
+// more axes or fewer.
+TEST_F(Export, TensorsOfAnyNumberOfAxesFollowEachOther) {
+  for (const size_t axes : {6u, 2u, 5u, 32u, 1u, 6u, 0u}) {
+    const std::vector<int64_t> shape(axes, 1);
+    const Array x = Must(Array::Empty(shape, kFloat32, Place(dev(1))));
+    DLManagedTensorVersioned* const first = Must(ToDLPack(x));
+    DLManagedTensorVersioned* const second = Must(ToDLPack(x));
+    for (const auto* t : {first, second}) {
+      ASSERT_EQ(t->dl_tensor.ndim, static_cast<int32_t>(axes));
+      for (size_t i = 0; i < axes; ++i) {
+        EXPECT_EQ(t->dl_tensor.shape[i], 1);
+        EXPECT_EQ(t->dl_tensor.strides[i], 1);
+      }
+    }
+    second->deleter(second);
+    first->deleter(first);
+  }
+}
+
 // E10
 TEST_F(Export, FieldsDescribeTheView) {
   const Array x = Must(Array::Empty({2, 3, 4}, kFloat32, Place(dev(1))));

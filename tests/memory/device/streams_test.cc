@@ -265,6 +265,37 @@ TEST_F(MemoryStreams, LoansEndWithTheDevice) {
   for (char* p : blocks) EXPECT_OK(FreeMemory(p));
 }
 
+// A search asks the pools in this order, which no earlier run may change.
+TEST_F(MemoryStreams, PoolsComeInTheOrderOfTheirStreamsTheDefaultStreamsLast) {
+  internal::StreamPools& pools =
+      internal::DeviceAllocator::Of(dev().record())->pools();
+  const auto last = [&pools](size_t count) {
+    std::vector<uint64_t> serials;
+    const auto all = pools.All();
+    for (size_t i = all.size() - count; i < all.size(); ++i) {
+      serials.push_back(all[i]->serial());
+    }
+    return serials;
+  };
+  const StreamRef common = DefaultStream(dev());
+  EXPECT_OK(FreeMemory(New(common, 4096)));
+  std::optional<Stream> a = NewStream();
+  const Stream b = NewStream();
+  for (const StreamRef each : {StreamRef(*a), StreamRef(b)}) {
+    EXPECT_OK(FreeMemory(New(each, 4096)));
+  }
+  using Serials = std::vector<uint64_t>;
+  const uint64_t first = StreamRef(*a).serial();
+  const uint64_t second = StreamRef(b).serial();
+  EXPECT_EQ(last(3), (Serials{first, second, common.serial()}));
+  // The pool of a stream that has ended serves the next one on its native
+  // stream, whose turn is behind the others.
+  a.reset();
+  const Stream c = NewStream();
+  EXPECT_OK(FreeMemory(New(c, 4096)));
+  EXPECT_EQ(last(3), (Serials{second, StreamRef(c).serial(), common.serial()}));
+}
+
 // Later work of a blocking stream waits for the legacy default stream.  But an
 // idle blocking stream says nothing about the work of the default stream.
 TEST_F(MemoryStreams, TheDefaultStreamsRuleIsNotHandedOn) {
