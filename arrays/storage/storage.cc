@@ -188,7 +188,7 @@ absl::Status Storage::SetDeallocationStream(StreamRef stream) {
   }
   // Destroys the former one with no lock held.
   std::optional<OutsideUse> chosen(std::in_place, stream, KeptStream(stream));
-  StorageLockHolder lock(&mutex_);
+  MutexLock lock(&mutex_);
   deallocation_.swap(chosen);
   return absl::OkStatus();
 }
@@ -201,7 +201,7 @@ void Storage::AddUse(const StorageUse& use, bool writes) {
   if (use.timeline->NeedsEagerCheckpoints() && !use.captured()) {
     use.timeline->CheckpointEagerly(use.epoch).IgnoreError();
   }
-  StorageLockHolder lock(&mutex_);
+  MutexLock lock(&mutex_);
   uses_.Add(use, writes);
 }
 
@@ -258,7 +258,7 @@ void Storage::NoteOutsideUse(const std::optional<OutsideUse>& outside,
 absl::Status Storage::RecordUse(StreamRef stream, CallSite site) {
   DEVRT_RETURN_IF_ERROR(NoteUse(stream, true, site));
   if (place_.kind() == MemoryKind::kHost) return absl::OkStatus();
-  StorageLockHolder lock(&mutex_);
+  MutexLock lock(&mutex_);
   for (const OutsideUse& known : open_) {
     if (known.stream() == stream) return absl::OkStatus();
   }
@@ -275,7 +275,7 @@ absl::Status Storage::RecordConsumer(StreamRef stream, CallSite site) {
 }
 
 bool Storage::IsUsedOnlyBy(const Timeline* timeline) {
-  StorageLockHolder lock(&mutex_);
+  MutexLock lock(&mutex_);
   return uses_.AreOnlyOf(timeline);
 }
 
@@ -284,7 +284,7 @@ bool Storage::IsUsedOnlyBy(const Timeline* timeline) {
 // Includes uses of captures if `captured`.
 absl::InlinedVector<StorageUse, 4> Storage::PendingUses(bool captured) {
   absl::InlinedVector<StorageUse, 4> pending;
-  StorageLockHolder lock(&mutex_);
+  MutexLock lock(&mutex_);
   uses_.DropComplete();
   for (const auto* list : {&uses_.writes(), &uses_.reads()}) {
     for (const StorageUse& use : *list) {

@@ -39,7 +39,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "arrays/storage/outside_use.h"
-#include "arrays/storage/storage_lock.h"
 #include "arrays/storage/storage_uses.h"
 #include "devrt/arrays/place.h"
 #include "devrt/runtime/call_site.h"
@@ -169,7 +168,7 @@ class Storage {
   Timeline* const home_timeline_;  // of a stream that may have ended
   std::shared_ptr<void> owner_;
   bool has_ended_ = false;  // EndPlainly or EndUnused did it
-  StorageLock mutex_;
+  Mutex mutex_;
   StorageUses uses_ DEVRT_GUARDED_BY(mutex_);
   // The stream of SetDeallocationStream; keeps the native stream.
   std::optional<OutsideUse> deallocation_ DEVRT_GUARDED_BY(mutex_);

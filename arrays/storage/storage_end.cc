@@ -137,8 +137,7 @@ bool StorageEnd::DropUnused(Storage* storage)
 // read that none is left.
 void Storage::SeeOthers() {
 #ifdef DEVRT_THREAD_SANITIZER
-  StorageLockHolder lock(
-      &mutex_);  // ThreadSanitizer does not understand fences
+  MutexLock lock(&mutex_);  // ThreadSanitizer does not understand fences
 #else
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
@@ -172,7 +171,7 @@ StorageEnd::StorageEnd(Storage* storage)
       site_(EndSite()),
       owner_(std::move(storage->owner_)) {
   CountEnd(*storage);
-  StorageLockHolder lock(&storage->mutex_);
+  MutexLock lock(&storage->mutex_);
   deallocation_ = std::move(storage->deallocation_);
   open_ = std::move(storage->open_);
   for (const auto* list : {&storage->uses_.writes(), &storage->uses_.reads()}) {

@@ -209,9 +209,9 @@ EDITS = [
              "      !MUTATED(ImportIsNoUse)) made->AddLendersUse();"),
     # Uses by other libraries.
     Edit(STORAGE,
-         old="  StorageLockHolder lock(&mutex_);\n  for (const OutsideUse& known : open_)",
+         old="  MutexLock lock(&mutex_);\n  for (const OutsideUse& known : open_)",
          new="  if (MUTATED(RecordedUsesEndAtOnce)) return absl::OkStatus();\n"
-             "  StorageLockHolder lock(&mutex_);\n"
+             "  MutexLock lock(&mutex_);\n"
              "  for (const OutsideUse& known : open_)"),
     Edit(STORAGE,
          old=f"open_.emplace_back(stream, {KEEP})",
