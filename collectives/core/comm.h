@@ -75,6 +75,9 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   // True while a thread is in a call.
   std::atomic<bool> in_use{false};
+  // The Submission (submit.cc) that has `in_use`; nullptr: none.  Any thread
+  // reads it, to find that its own has the communicator already.
+  std::atomic<const void*> submission{nullptr};
   std::atomic<State> state{State::kReady};
   // The orderly end has begun: nothing else may follow.
   std::atomic<bool> finishing{false};
@@ -123,7 +126,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::unique_ptr<Ring> ring;  // written by the thread that has `in_use`
 
   // What the thread that has `in_use` changes:
-  OrderPoints last;  // the work of the last submission
+  OrderPoints last;        // the work of the last submission
+  size_t newest_part = 0;  // of `submission`: where the newest operation is
   // Submissions on several streams need an order, and one with other
   // communicators of the device; by the engine and the options (Complete).
   bool needs_order = false;
