@@ -7,8 +7,8 @@
 
 #include "absl/types/span.h"
 #include "collectives/core/comm.h"
-#include "collectives/core/room.h"
 #include "collectives/core/submit.h"
+#include "collectives/room.h"
 
 namespace devrt::collectives {
 namespace {

@@ -20,9 +20,9 @@
 #include "collectives/core/device_order.h"
 #include "collectives/core/failure.h"
 #include "collectives/core/operation_checks.h"
-#include "collectives/core/room.h"
 #include "collectives/core/signatures.h"
 #include "collectives/core/submit_steps.h"
+#include "collectives/room.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 

@@ -3,12 +3,12 @@
 // One group of operations: everything is checked before the first native call.
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/calls.h"
 #include "collectives/nccl/checks.h"
 #include "collectives/nccl/engine.h"
 #include "collectives/nccl/errors.h"
+#include "collectives/room.h"
 
 namespace devrt::collectives::nccl {
 namespace {
@@ -20,29 +20,27 @@ struct Part {
   Stream stream;
 };
 
-// Submissions, whose members the calling thread uses.
+// Parts, whose members the calling thread uses until the end.
 class Parts {
  public:
-  Parts() = default;
+  explicit Parts(uint32_t most) : parts_(most) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
     for (const Part& part : parts_) part.member->EndUse();
   }
 
-  // `use` is that of the submission's member, and ends with the object.
   void Add(const devrt_submission_v0* submission, Member::Use use) {
-    parts_.push_back({submission, nullptr, nullptr});
-    parts_.back().member = use.Release();
+    parts_.Add(submission, use.Release(), nullptr);
   }
-  Part* begin() { return parts_.data(); }
-  Part* end() { return parts_.data() + parts_.size(); }
-  const Part* begin() const { return parts_.data(); }
-  const Part* end() const { return parts_.data() + parts_.size(); }
-  Member* first() const { return parts_.data()->member; }
+  Part* begin() { return parts_.begin(); }
+  Part* end() { return parts_.end(); }
+  const Part* begin() const { return parts_.begin(); }
+  const Part* end() const { return parts_.end(); }
+  Member* first() const { return parts_[0].member; }
 
  private:
-  absl::InlinedVector<Part, 4> parts_;
+  internal::Room<Part> parts_;
 };
 
 [[gnu::cold]] devrt_status StructError(const devrt_submission_v0& s) {
@@ -103,7 +101,8 @@ devrt_status CheckAlike(const Parts& parts) {
   return nullptr;
 }
 
-// With one rank the library enqueues at the call, and not at the group's end.
+// With one rank the library enqueues at the call, and not at the group's end:
+// an average then launches a kernel on the current device.
 bool NeedsItsDevice(const Library& library, const Member& member) {
   return !library.flavor->groups_find_devices || member.ranks() == 1;
 }
@@ -164,7 +163,7 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
 
 devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
                                    uint32_t count) {
-  Parts parts;
+  Parts parts(count);
   int native_calls = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (devrt_status error =

@@ -8,8 +8,8 @@
 //
 // Elements have no destructor.  Threads: one at a time.
 
-#ifndef DEVRT_COLLECTIVES_CORE_ROOM_H_
-#define DEVRT_COLLECTIVES_CORE_ROOM_H_
+#ifndef DEVRT_COLLECTIVES_ROOM_H_
+#define DEVRT_COLLECTIVES_ROOM_H_
 
 #include <cstddef>
 #include <memory>
@@ -62,4 +62,4 @@ class Room {
 
 }  // namespace devrt::collectives::internal
 
-#endif  // DEVRT_COLLECTIVES_CORE_ROOM_H_
+#endif  // DEVRT_COLLECTIVES_ROOM_H_
