@@ -178,12 +178,13 @@ class Use {
 
 // Why operations may not be submitted; OK if they may.
 [[gnu::cold]] absl::Status WhyNotReady(const Comm& comm);
+inline bool IsReady(const Comm& comm) {
+  return comm.state.load() == State::kReady && !comm.finishing.load();
+}
 // OK if operations may be submitted: ABORTED after a failure.
 inline absl::Status CheckReady(const Comm& comm) {
-  return ABSL_PREDICT_TRUE(comm.state.load() == State::kReady &&
-                           !comm.finishing.load())
-             ? absl::OkStatus()
-             : WhyNotReady(comm);
+  return ABSL_PREDICT_TRUE(IsReady(comm)) ? absl::OkStatus()
+                                          : WhyNotReady(comm);
 }
 
 // The number of the last call up to which all are known to be complete; 0 if

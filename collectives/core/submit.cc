@@ -43,12 +43,11 @@ struct Part {
   // next.
   size_t first;
   size_t newest;
+  // Where its operations begin in the list of all.  The lists of memory have
+  // room for two places of each operation.
+  size_t at;
   size_t count = 1;
-  // Where its operations begin in the list of all, and the same for memory,
-  // which has room for two places of each operation.
-  size_t ops_at = 0;
-  size_t memory_at = 0;
-  // How many are in these lists: those that were checked.
+  // How many are in the lists: those that were checked.
   size_t ops = 0;
   size_t touched = 0;
   size_t ranges = 0;
@@ -88,11 +87,12 @@ class Submission {
   void Note(absl::Span<DeviceOrder* const> orders,
             absl::Span<const JointPart> joint, bool kept_lock);
   absl::Span<const devrt_collective_v0> OpsOf(const Part& part) const {
-    return {ops_.data() + part.ops_at, part.ops};
+    return {ops_.data() + part.at, part.ops};
   }
 
   const absl::Span<SubmittedOperation> operations_;
-  Room<Comm*> comms_;           // each once; their `in_use` is this thread's
+  Room<Comm*> comms_;  // each once; their `in_use` is this thread's
+  bool are_ready_ = true;
   bool shares_device_ = false;  // one of them does, perhaps
   bool compares_ = false;       // one of them does: check_signatures
   Room<Part> parts_;
@@ -127,6 +127,7 @@ absl::Status Submission::Hold(Comm* comm) {
   comm->submission.store(this, std::memory_order_relaxed);
   comm->newest_part = SIZE_MAX;
   comms_.Add(comm);
+  are_ready_ = are_ready_ && IsReady(*comm);
   shares_device_ = shares_device_ || comm->options.shared_device;
   compares_ = compares_ || comm->bootstrap != nullptr;
   const Provider& first = comms_[0]->provider;
@@ -144,6 +145,7 @@ Submission::~Submission() {
 }
 
 absl::Status Submission::FindParts() {
+  bool is_mixed = false;  // a part has operations behind those of others
   for (size_t i = 0; i < operations_.size(); ++i) {
     SubmittedOperation& submitted = operations_[i];
     Comm* const comm = submitted.comm;
@@ -156,18 +158,18 @@ absl::Status Submission::FindParts() {
     if (submitted.part != SIZE_MAX && parts_[submitted.part].stream == stream) {
       Part& part = parts_[submitted.part];
       ++part.count;
+      is_mixed = is_mixed || part.newest + 1 != i;
       operations_[part.newest].next = i;
       part.newest = i;
       continue;
     }
     submitted.part = comm->newest_part = parts_.size();
-    parts_.Add(comm, stream, i, i);
+    parts_.Add(comm, stream, i, i, i);
   }
   size_t at = 0;
-  for (Part& part : parts_) {
-    part.ops_at = at;
-    part.memory_at = 2 * at;
-    at += part.count;
+  for (size_t p = 0; is_mixed && p < parts_.size(); ++p) {
+    parts_[p].at = at;
+    at += parts_[p].count;
   }
   return absl::OkStatus();
 }
@@ -180,14 +182,14 @@ absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
   CheckedOperation checked;
   DEVRT_RETURN_IF_ERROR(
       CheckOperation(submitted.comm, *submitted.operation, &checked));
-  ops_.Put(part.ops_at + part.ops++, checked.op);
+  ops_.Put(part.at + part.ops++, checked.op);
   ForEachMemory(
       *submitted.operation, checked,
       [&](devrt::internal::Storage* storage, bool writes) {
-        touched_.Put(part.memory_at + part.touched++, {storage, writes});
+        touched_.Put(2 * part.at + part.touched++, {storage, writes});
       },
       [&](const void* pointer, uint64_t bytes) {
-        ranges_.Put(part.memory_at + part.ranges++, {pointer, bytes});
+        ranges_.Put(2 * part.at + part.ranges++, {pointer, bytes});
       });
   return absl::OkStatus();
 }
@@ -205,8 +207,8 @@ absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
 }
 
 absl::Status Submission::Check() {
-  for (const Comm* const comm : comms_) {
-    DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
+  for (size_t i = 0; !are_ready_ && i < comms_.size(); ++i) {
+    DEVRT_RETURN_IF_ERROR(CheckReady(*comms_[i]));
   }
   for (size_t i = 0; i < operations_.size(); ++i) {
     absl::Status status = CheckOne(operations_[i]);
@@ -382,17 +384,16 @@ absl::Status Submission::Enqueue(CallSite site) {
   size_t after_at = 0;
   for (const Part& part : parts_) {
     const size_t count = part.after_end - after_at;
-    joint.Add(part.stream,
-              absl::Span<const Touched>(touched_.data() + part.memory_at,
-                                        part.touched),
-              absl::Span<const UsedRange>(ranges_.data() + part.memory_at,
-                                          part.ranges),
-              absl::Span<const OrderPoint>(after.data() + after_at, count),
-              part.capture);
+    joint.Add(
+        part.stream,
+        absl::Span<const Touched>(touched_.data() + 2 * part.at, part.touched),
+        absl::Span<const UsedRange>(ranges_.data() + 2 * part.at, part.ranges),
+        absl::Span<const OrderPoint>(after.data() + after_at, count),
+        part.capture);
     after_at = part.after_end;
     submissions.Add(uint32_t{sizeof(devrt_submission_v0)},
                     static_cast<uint32_t>(part.ops), part.comm->handle, nullptr,
-                    ops_.data() + part.ops_at, nullptr);
+                    ops_.data() + part.at, nullptr);
   }
   const Provider& provider = comms_[0]->provider;
   std::vector<devrt_call_site_v0> sites;
