@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a submission of a collective costs on the host: operations of one rank,
-// or of all ranks on one thread, over NCCL.  scripts/instruction-counts runs it over the fakes of tests/fakes,
-// where NCCL's calls do nothing, so that what is counted is devrt's own.
+// or of all ranks on one thread, over NCCL.  scripts/instruction-counts runs it
+// over the fakes of tests/fakes, where NCCL's calls do nothing, so that what is
+// counted is devrt's own.
 //
 //   DEVRT_BENCH_DEVICE   a device of cuda
 #include <benchmark/benchmark.h>

@@ -41,7 +41,8 @@ void Group::Add(const Communicator& communicator, Operation operation,
 
 absl::Status Group::Submit(CallSite site) {
   absl::Status status = internal::SubmitTogether(operations_, site);
-  if (status.ok()) operations_.clear();
+  // One by one: clear() would give the room back, too.
+  while (status.ok() && !operations_.empty()) operations_.pop_back();
   return status;
 }
 

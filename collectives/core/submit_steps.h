@@ -99,8 +99,8 @@ inline void AddBefore(const Comm& comm, StreamRef stream, OrderPoints* points) {
 }
 
 // Records calls at the time `now_ns`, before the engine's submit, which may
-// hang.  The place of the next call is site().  Returns what NoteEnd takes, if the engine does not
-// refuse the calls.
+// hang.  The place of the next call is site().  Returns what NoteEnd takes, if
+// the engine does not refuse the calls.
 template <typename Site>
 Comm::Pending* RecordCalls(Comm* comm,
                            absl::Span<const devrt_collective_v0> ops,
