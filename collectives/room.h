@@ -21,7 +21,10 @@
 
 namespace devrt::collectives::internal {
 
-template <typename T, size_t kFew = 4>
+// As many as a process mostly has devices.
+inline constexpr size_t kFewDevices = 8;
+
+template <typename T, size_t kFew = kFewDevices>
 class Room {
  public:
   static_assert(std::is_trivially_destructible_v<T>);

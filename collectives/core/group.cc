@@ -41,8 +41,8 @@ void Group::Add(const Communicator& communicator, Operation operation,
 
 absl::Status Group::Submit(CallSite site) {
   absl::Status status = internal::SubmitTogether(operations_, site);
-  // One by one: clear() would give the room back, too.
-  while (status.ok() && !operations_.empty()) operations_.pop_back();
+  // clear() would give the room back, too.
+  if (status.ok()) operations_.erase(operations_.begin(), operations_.end());
   return status;
 }
 

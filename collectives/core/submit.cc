@@ -98,8 +98,8 @@ class Submission {
   Room<Part> parts_;
   // Of all parts, one part behind another:
   Room<devrt_collective_v0> ops_;
-  Room<Touched> touched_;
-  Room<UsedRange> ranges_;
+  Room<Touched, 2 * kFewDevices> touched_;
+  Room<UsedRange, 2 * kFewDevices> ranges_;
 };
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
