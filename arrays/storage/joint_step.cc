@@ -21,6 +21,9 @@ namespace devrt::internal {
 namespace {
 
 constexpr char kOperation[] = "an operation on arrays";
+// A part for each device that a process mostly has: their lists allocate
+// nothing.
+constexpr size_t kFewParts = 8;
 
 // The parts of one joint step, and the locks of all their storages.
 class JointStep {
@@ -41,8 +44,8 @@ class JointStep {
   const absl::Span<JointPart> parts_;
   const CallSite site_;
   // Pieces of the parts that an OrderedStep can hold.
-  absl::InlinedVector<OrderedStep, 4> steps_;
-  absl::InlinedVector<Storage*, 8> locks_;
+  absl::InlinedVector<OrderedStep, kFewParts> steps_;
+  absl::InlinedVector<Storage*, 2 * kFewParts> locks_;
 };
 
 JointStep::JointStep(absl::Span<JointPart> parts, CallSite site)
