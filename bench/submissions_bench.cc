@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a submission of a collective costs on the host: operations of one rank
-// over NCCL.  scripts/instruction-counts runs it over the fakes of tests/fakes,
-// where NCCL's calls do nothing, so that what is counted is devrt's own.
+// What a submission of a collective costs on the host: operations of one rank,
+// or of all ranks on one thread, over NCCL.  scripts/instruction-counts runs it
+// over the fakes of tests/fakes, where NCCL's calls do nothing, so that what is
+// counted is devrt's own.
 //
 //   DEVRT_BENCH_DEVICE   a device of cuda
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,17 +60,33 @@ struct Rank {
   }
 };
 
-Rank MakeRank() {
-  const devrt::Device device = BenchDevice();
-  std::vector<Communicator> made = Value(Communicator::CreateAll({device}));
+// A communicator of `count` ranks, each with a device of its own.
+std::vector<Rank> MakeRanks(size_t count) {
+  std::vector<devrt::Device> devices = {BenchDevice()};
+  if (count > 1) devices = Value(devrt::Devices(devices[0].backend().name()));
+  if (devices.size() < count) {
+    std::fprintf(stderr, "%zu ranks need devices of their own: there are %zu\n",
+                 count, devices.size());
+    std::exit(1);
+  }
+  devices.erase(devices.begin() + static_cast<std::ptrdiff_t>(count),
+                devices.end());
+  std::vector<Communicator> made = Value(Communicator::CreateAll(devices));
   LetCallsDoNothing(made[0].provider().path);
-  devrt::Stream stream = Value(devrt::Stream::Create(device));
-  Check(devrt::SetCurrentStream(stream));
-  Array in = Value(Array::Full({256}, devrt::kFloat32, 1.0F, device));
-  Array out = Value(Array::Zeros({256}, devrt::kFloat32, device));
-  Check(stream.Synchronize());
-  return {std::move(made[0]), std::move(stream), std::move(in), std::move(out)};
+  std::vector<Rank> ranks;
+  for (size_t i = 0; i < count; ++i) {
+    devrt::Stream stream = Value(devrt::Stream::Create(devices[i]));
+    Check(devrt::SetCurrentStream(stream));
+    Array in = Value(Array::Full({256}, devrt::kFloat32, 1.0F, devices[i]));
+    Array out = Value(Array::Zeros({256}, devrt::kFloat32, devices[i]));
+    Check(stream.Synchronize());
+    ranks.push_back(Rank{std::move(made[i]), std::move(stream), std::move(in),
+                         std::move(out)});
+  }
+  return ranks;
 }
+
+Rank MakeRank() { return std::move(MakeRanks(1)[0]); }
 
 void AllReducePointers(benchmark::State& state) {
   Rank rank = MakeRank();
@@ -100,6 +120,60 @@ void GroupOf16(benchmark::State& state) {
   }
 }
 BENCHMARK(GroupOf16)->Apply(Counted);
+
+// Submits an operation of each rank as one group, as a thread does that has all
+// ranks.
+void SubmitGroup(std::vector<Rank>* ranks, const std::vector<Operation>& ops) {
+  Group group;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    group.Add((*ranks)[i].communicator, ops[i], (*ranks)[i].stream);
+  }
+  Check(group.Submit());
+}
+
+std::vector<Operation> RawOf(const std::vector<Rank>& ranks) {
+  std::vector<Operation> ops;
+  for (const Rank& rank : ranks) ops.emplace_back(rank.Raw());
+  return ops;
+}
+
+void RanksOnOneThread(benchmark::State& state, size_t count) {
+  std::vector<Rank> ranks = MakeRanks(count);
+  const devrt::DeviceGuard guard(ranks[0].stream.device());
+  const std::vector<Operation> ops = RawOf(ranks);
+  for (auto _ : state) SubmitGroup(&ranks, ops);
+}
+
+void TwoRanks(benchmark::State& state) { RanksOnOneThread(state, 2); }
+BENCHMARK(TwoRanks)->Apply(Counted);
+
+void SixteenRanks(benchmark::State& state) { RanksOnOneThread(state, kMany); }
+BENCHMARK(SixteenRanks)->Apply(Counted);
+
+void TwoRanksArrays(benchmark::State& state) {
+  std::vector<Rank> ranks = MakeRanks(2);
+  const devrt::DeviceGuard guard(ranks[0].stream.device());
+  std::vector<Operation> ops;
+  for (const Rank& rank : ranks) {
+    ops.push_back(devrt::collectives::AllReduce(rank.out, rank.in));
+  }
+  for (auto _ : state) SubmitGroup(&ranks, ops);
+}
+BENCHMARK(TwoRanksArrays)->Apply(Counted);
+
+// Two communicators of two ranks on two streams of each device.
+void TwoRanksInTurns(benchmark::State& state) {
+  std::vector<Rank> first = MakeRanks(2);
+  std::vector<Rank> second = MakeRanks(2);
+  const devrt::DeviceGuard guard(first[0].stream.device());
+  const std::vector<Operation> a = RawOf(first);
+  const std::vector<Operation> b = RawOf(second);
+  for (auto _ : state) {
+    SubmitGroup(&first, a);
+    SubmitGroup(&second, b);
+  }
+}
+BENCHMARK(TwoRanksInTurns)->Apply(Counted);
 
 // Two communicators on two streams: each submission waits for the other's.
 void TwoInTurns(benchmark::State& state) {

@@ -21,6 +21,9 @@ namespace devrt::internal {
 namespace {
 
 constexpr char kOperation[] = "an operation on arrays";
+// A part for each device that a process mostly has: their lists allocate
+// nothing.
+constexpr size_t kFewParts = 8;
 
 // The parts of one joint step, and the locks of all their storages.
 class JointStep {
@@ -35,84 +38,84 @@ class JointStep {
  private:
   absl::Status RunLocked(const char* call, EnqueueJointly enqueue,
                          std::optional<OrderPoint>* for_host);
-  absl::Status Join(size_t index, std::optional<OrderPoint>* for_host);
-  void Note(size_t index, bool ordered);
-  size_t StepsBegin(size_t part) const {
-    return part == 0 ? 0 : parts_[part - 1].steps_end;
-  }
+  absl::Status Join(JointPart* part, std::optional<OrderPoint>* for_host);
+  void Note(JointPart* part, bool ordered);
 
   const absl::Span<JointPart> parts_;
   const CallSite site_;
   // Pieces of the parts that an OrderedStep can hold.
-  absl::InlinedVector<OrderedStep, 1> steps_;
-  absl::InlinedVector<Storage*, 2> locks_;
+  absl::InlinedVector<OrderedStep, kFewParts> steps_;
+  absl::InlinedVector<Storage*, 2 * kFewParts> locks_;
 };
 
 JointStep::JointStep(absl::Span<JointPart> parts, CallSite site)
     : parts_(parts), site_(site) {
+  bool is_sorted = true;
   for (JointPart& part : parts) {
+    part.steps_begin = steps_.size();
     for (size_t at = 0; at < part.touched.size(); at += OrderedStep::kMost) {
       steps_.emplace_back(part.touched.subspan(at, OrderedStep::kMost));
     }
     part.steps_end = steps_.size();
     for (const Touched& t : part.touched) {
       if (t.storage->place().kind() == MemoryKind::kHost) continue;
+      is_sorted = is_sorted &&
+                  (locks_.empty() || std::less<>()(locks_.back(), t.storage));
       locks_.push_back(t.storage);
     }
   }
-  if (locks_.size() < 2) return;
+  if (is_sorted) return;
   std::sort(locks_.begin(), locks_.end(), std::less<>());
   locks_.erase(std::unique(locks_.begin(), locks_.end()), locks_.end());
 }
 
-absl::Status JointStep::Join(size_t index,
+absl::Status JointStep::Join(JointPart* part,
                              std::optional<OrderPoint>* for_host) {
-  JointPart& part = parts_[index];
   StreamTarget target;
-  DEVRT_RETURN_IF_ERROR(ResolveStream(part.stream, kOperation, site_, &target));
-  part.handle = target.handle;
-  if (part.capture.has_value()) {
-    part.held = *part.capture;
+  DEVRT_RETURN_IF_ERROR(
+      ResolveStream(part->stream, kOperation, site_, &target));
+  part->handle = target.handle;
+  if (part->capture.has_value()) {
+    part->held = *part->capture;
   } else {
-    DEVRT_ASSIGN_OR_RETURN(part.held, HoldCapture(part.stream));
+    DEVRT_ASSIGN_OR_RETURN(part->held, HoldCapture(part->stream));
   }
   const Timeline* const timeline = target.timeline();
-  for (const OrderPoint& point : part.after) {
-    if (part.held != CaptureNumber::kNone) break;
+  for (const OrderPoint& point : part->after) {
+    if (part->held != CaptureNumber::kNone) break;
     if (point.timeline == timeline || timeline->IsAfter(point)) continue;
     DEVRT_ASSIGN_OR_RETURN(const bool ordered, OrderAfterOnce(target, point));
     if (ordered) continue;
     *for_host = point;
     return absl::OkStatus();
   }
-  for (size_t i = StepsBegin(index); i < part.steps_end; ++i) {
-    DEVRT_RETURN_IF_ERROR(
-        steps_[i].Join(Step{part.stream, site_}, target, part.held, for_host));
+  for (size_t i = part->steps_begin; i < part->steps_end; ++i) {
+    DEVRT_RETURN_IF_ERROR(steps_[i].Join(Step{part->stream, site_}, target,
+                                         part->held, for_host));
     if (for_host->has_value()) return absl::OkStatus();
   }
-  TellKnownOrder(part.stream);
+  TellKnownOrder(part->stream);
   return absl::OkStatus();
 }
 
-void JointStep::Note(size_t index, bool ordered) {
-  JointPart& part = parts_[index];
-  part.stream.record()->dirty.store(true, std::memory_order_relaxed);
-  for (size_t i = StepsBegin(index); i < part.steps_end; ++i) {
-    steps_[i].Note(part.stream, part.held, ordered);
+void JointStep::Note(JointPart* part, bool ordered) {
+  part->stream.record()->dirty.store(true, std::memory_order_relaxed);
+  for (size_t i = part->steps_begin; i < part->steps_end; ++i) {
+    steps_[i].Note(part->stream, part->held, ordered);
   }
-  if (ordered) part.end = PointOf(part.stream);
+  if (ordered) part->end = PointOf(part->stream);
 }
 
 absl::Status JointStep::RunLocked(const char* call, EnqueueJointly enqueue,
                                   std::optional<OrderPoint>* for_host) {
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    absl::Status status = Join(i, for_host);
+  for (JointPart& part : parts_) {
+    absl::Status status = Join(&part, for_host);
     if (!status.ok() || for_host->has_value()) return status;
   }
   SetCallSite(site_);
   const devrt_status error = enqueue(parts_);
   SetCallSite({});
-  for (size_t i = 0; i < parts_.size(); ++i) Note(i, error == nullptr);
+  for (JointPart& part : parts_) Note(&part, error == nullptr);
   return FromPlugin(parts_[0].stream.record()->device, error, call);
 }
 

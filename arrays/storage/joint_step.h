@@ -46,8 +46,9 @@ struct JointPart {
   // Receives the point behind the work, if the submission succeeds.
   OrderPoint end = {};
 
-  // For RunJointly: the stream's capture, and where the part's steps end.
+  // For RunJointly: the stream's capture, and where the part's steps are.
   CaptureNumber held = CaptureNumber::kNone;
+  size_t steps_begin = 0;
   size_t steps_end = 0;
 };
 

@@ -80,6 +80,9 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   // True while a thread is in a call.
   std::atomic<bool> in_use{false};
+  // The Submission (submit.cc) that has `in_use`; nullptr: none.  Any thread
+  // reads it, to find that its own has the communicator already.
+  std::atomic<const void*> submission{nullptr};
   std::atomic<State> state{State::kReady};
   // The orderly end has begun: nothing else may follow.
   std::atomic<bool> finishing{false};
@@ -128,7 +131,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::unique_ptr<Ring> ring;  // written by the thread that has `in_use`
 
   // What the thread that has `in_use` changes:
-  OrderPoints last;  // the work of the last submission
+  OrderPoints last;        // the work of the last submission
+  size_t newest_part = 0;  // of `submission`: where the newest operation is
   // Submissions on several streams need an order, and one with other
   // communicators of the device; by the engine and the options (Complete).
   bool needs_order = false;
@@ -179,12 +183,13 @@ class Use {
 
 // Why operations may not be submitted; OK if they may.
 [[gnu::cold]] absl::Status WhyNotReady(const Comm& comm);
+inline bool IsReady(const Comm& comm) {
+  return comm.state.load() == State::kReady && !comm.finishing.load();
+}
 // OK if operations may be submitted: ABORTED after a failure.
 inline absl::Status CheckReady(const Comm& comm) {
-  return ABSL_PREDICT_TRUE(comm.state.load() == State::kReady &&
-                           !comm.finishing.load())
-             ? absl::OkStatus()
-             : WhyNotReady(comm);
+  return ABSL_PREDICT_TRUE(IsReady(comm)) ? absl::OkStatus()
+                                          : WhyNotReady(comm);
 }
 
 // The number of the last call up to which all are known to be complete; 0 if

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "collectives/core/comm.h"
@@ -39,28 +39,29 @@ namespace devrt::collectives::internal {
 // The communicators of one submission.
 class Submitting {
  public:
-  // `others`: all but the first, by their addresses; nullptr: there is one.
-  Submitting(absl::Span<Comm* const> comms,
-             const absl::flat_hash_map<const Comm*, size_t>* others)
-      : first_(comms[0]), others_(others) {
-    for (const Comm* const comm : comms.subspan(1)) {
+  // `comms` outlives the object.
+  explicit Submitting(absl::Span<Comm* const> comms) : comms_(comms) {
+    for (const Comm* const comm : comms) {
       if (!HasKey(comm->key)) keys_.push_back(comm->key);
     }
+    if (comms.size() > kFew) many_.insert(comms.begin(), comms.end());
   }
 
-  const Comm* first() const { return first_; }
+  // Does not look into `comm`, which may be gone.
   bool Has(const Comm* comm) const {
-    return comm == first_ || (others_ != nullptr && others_->contains(comm));
+    return many_.empty()
+               ? std::find(comms_.begin(), comms_.end(), comm) != comms_.end()
+               : many_.contains(comm);
   }
   bool HasKey(uint64_t key) const {
-    return key == first_->key ||
-           std::find(keys_.begin(), keys_.end(), key) != keys_.end();
+    return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
   }
 
  private:
-  const Comm* const first_;
-  const absl::flat_hash_map<const Comm*, size_t>* const others_;
-  absl::InlinedVector<uint64_t, 1> keys_;  // other keys, each once: mostly none
+  static constexpr size_t kFew = 8;
+  const absl::Span<Comm* const> comms_;
+  absl::flat_hash_set<const Comm*> many_;  // empty for a few
+  absl::InlinedVector<uint64_t, 1> keys_;  // each once: mostly one
 };
 
 // One device.  Lives until the end of the process.
@@ -88,15 +89,15 @@ class DeviceOrder {
   // keep this order.  Forgets what it came after: all that is here, unless the
   // lock was let go since AddBefore.
   void Begin(const Submitting& comms, bool after_all);
-  // Begins a submission of one communicator, which came after all that is here,
-  // and adds its work.
+  // Begins a submission that has one communicator of the device, which came
+  // after all that is here, and adds its work.
   void NoteOne(Comm* comm, OrderPoint end) {
     if (ABSL_PREDICT_TRUE(last_.size() == 1 && (last_[0].comm == comm ||
                                                 last_[0].key != comm->key))) {
       last_[0] = {comm, comm->key, end};
       return;
     }
-    Begin(Submitting({&comm, 1}, nullptr), /*after_all=*/true);
+    Begin(Submitting({&comm, 1}), /*after_all=*/true);
     Add(*comm, end);
   }
   void Add(const Comm& comm, OrderPoint end) {

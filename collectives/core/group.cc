@@ -2,12 +2,13 @@
 
 #include "devrt/collectives/group.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/submit.h"
+#include "collectives/room.h"
 
 namespace devrt::collectives {
 namespace {
@@ -18,11 +19,9 @@ constexpr size_t kRoom = 16;
 
 absl::Status internal::SubmitTogether(
     absl::Span<const GroupedOperation> operations, CallSite site) {
-  std::vector<SubmittedOperation> submitted;
-  submitted.reserve(operations.size());
+  Room<SubmittedOperation> submitted(operations.size());
   for (const GroupedOperation& grouped : operations) {
-    submitted.push_back(
-        {grouped.comm.get(), &grouped.operation, grouped.stream});
+    submitted.Add(grouped.comm.get(), &grouped.operation, grouped.stream);
   }
   return SubmitTogether(absl::MakeSpan(submitted), site);
 }
@@ -34,13 +33,16 @@ void Group::Add(const Communicator& communicator, Operation operation,
     stream = CurrentStream(comm->device);
   }
   // Growth moves the operations, which have arrays.
-  if (operations_.empty()) operations_.reserve(kRoom);
+  if (operations_.size() == operations_.capacity()) {
+    operations_.reserve(std::max(kRoom, 2 * operations_.size()));
+  }
   operations_.emplace_back(comm, std::move(operation), stream);
 }
 
 absl::Status Group::Submit(CallSite site) {
   absl::Status status = internal::SubmitTogether(operations_, site);
-  if (status.ok()) operations_.clear();
+  // clear() would give the room back, too.
+  if (status.ok()) operations_.erase(operations_.begin(), operations_.end());
   return status;
 }
 

@@ -29,8 +29,8 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/operation.h"
@@ -57,6 +57,19 @@ struct GroupedOperation {
 // Operations that are submitted together.
 class DEVRT_EXPORT Group {
  public:
+  Group() = default;
+  Group(const Group&) = default;
+  Group& operator=(const Group&) = default;
+  // The other group is empty then.
+  Group(Group&& other) noexcept : operations_(std::move(other.operations_)) {
+    other.operations_.clear();
+  }
+  Group& operator=(Group&& other) noexcept {
+    operations_ = std::move(other.operations_);
+    other.operations_.clear();
+    return *this;
+  }
+
   // Adds an operation, on the stream that is current now if none is given.
   // Errors come with Submit, which names the operation.
   void Add(const Communicator& communicator, Operation operation,
@@ -72,7 +85,7 @@ class DEVRT_EXPORT Group {
   size_t size() const { return operations_.size(); }
 
  private:
-  std::vector<internal::GroupedOperation> operations_;
+  absl::InlinedVector<internal::GroupedOperation, 2> operations_;
 };
 
 }  // namespace devrt::collectives

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/base/attributes.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +22,7 @@
 #include "collectives/core/operation_checks.h"
 #include "collectives/core/signatures.h"
 #include "collectives/core/submit_steps.h"
+#include "collectives/room.h"
 #include "devrt/runtime/capture_error.h"
 #include "devrt/runtime/status.h"
 
@@ -33,63 +33,73 @@ using devrt::internal::JointPart;
 using devrt::internal::Touched;
 using devrt::internal::UsedRange;
 
-// Most submissions are of one operation, and allocate nothing for it.
-using Orders = absl::InlinedVector<DeviceOrder*, 1>;
+using Orders = Room<DeviceOrder*>;
 
 // The operations of one communicator on one stream.
 struct Part {
-  Part(Comm* c, StreamRef s) : comm(c), stream(s) {}
   Comm* comm;
   StreamRef stream;
-  absl::InlinedVector<devrt_collective_v0, 1> ops;
   // Of the submitted operations: the first, and the newest one, to link the
   // next.
-  size_t first = 0;
-  size_t newest = 0;
-  absl::InlinedVector<Touched, 2> touched;
-  absl::InlinedVector<UsedRange, 2> ranges;
-  std::optional<CaptureNumber> capture;  // if it is known
-  OrderPoints after;
+  size_t first;
+  size_t newest;
+  // Where its operations begin in the list of all.  The lists of memory have
+  // room for two places of each operation.
+  size_t at;
+  size_t count = 1;
+  // How many are in the lists: those that were checked.
+  size_t ops = 0;
+  size_t touched = 0;
+  size_t ranges = 0;
+  size_t after_end = 0;  // of the points that all parts come after
+  std::optional<CaptureNumber> capture = std::nullopt;  // if it is known
   Comm::Pending* recorded = nullptr;
 };
 
 class Submission {
  public:
   explicit Submission(absl::Span<SubmittedOperation> operations)
-      : operations_(operations) {}
+      : operations_(operations),
+        comms_(operations.size()),
+        parts_(operations.size()),
+        ops_(operations.size()),
+        touched_(2 * operations.size()),
+        ranges_(2 * operations.size()) {}
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+  ~Submission();
 
   absl::Status Run(CallSite site);
 
  private:
-  absl::Status FindComms();
-  void AddComm(Comm* comm) {
-    comms_.push_back(comm);
-    shares_device_ = shares_device_ || comm->options.shared_device;
-    compares_ = compares_ || comm->bootstrap != nullptr;
-  }
+  absl::Status Hold(Comm* comm);
+  absl::Status FindParts();
   absl::Status Check();
   absl::StatusOr<std::vector<Comm*>> Comparing() const;
   Signature SignatureOf(const Comm* comm) const;
   absl::Status Compare(const absl::Status& checked);
-  absl::Status CheckOne(size_t index);
-  absl::Status PartOf(const SubmittedOperation& submitted, Part** part);
-  Orders OrdersOf() const;
+  absl::Status CheckOne(const SubmittedOperation& submitted);
+  void FindOrders(Orders* orders) const;
   std::vector<devrt_call_site_v0> Sites() const;
   absl::Status Enqueue(CallSite site);
   void Record();
   void Withdraw();
   void Note(absl::Span<DeviceOrder* const> orders,
             absl::Span<const JointPart> joint, bool kept_lock);
+  absl::Span<const devrt_collective_v0> OpsOf(const Part& part) const {
+    return {ops_.data() + part.at, part.ops};
+  }
 
   const absl::Span<SubmittedOperation> operations_;
-  absl::InlinedVector<Comm*, 1> comms_;  // each once
-  bool shares_device_ = false;           // one of them does, perhaps
-  bool compares_ = false;                // one of them does: check_signatures
-  absl::InlinedVector<Part, 1> parts_;
-  // The last part of each; without the first, and so empty for one alone.
-  absl::flat_hash_map<const Comm*, size_t> newest_;
-  size_t newest_of_first_ = SIZE_MAX;
-  size_t newest_part_ = SIZE_MAX;  // the part of the operation before
+  Room<Comm*> comms_;  // each once; their `in_use` is this thread's
+  bool are_ready_ = true;
+  bool shares_device_ = false;  // one of them does, perhaps
+  bool compares_ = false;       // one of them does: check_signatures
+  Room<Part> parts_;
+  // Of all parts, one part behind another:
+  Room<devrt_collective_v0> ops_;
+  Room<Touched, 2 * kFewDevices> touched_;
+  Room<UsedRange, 2 * kFewDevices> ranges_;
 };
 
 void LockAll(absl::Span<DeviceOrder* const> orders) {
@@ -99,106 +109,111 @@ void UnlockAll(absl::Span<DeviceOrder* const> orders) {
   for (DeviceOrder* const order : orders) order->Unlock();
 }
 
-// The communicators, of one engine.
-absl::Status Submission::FindComms() {
-  for (const SubmittedOperation& submitted : operations_) {
+[[gnu::cold]] absl::Status MovedFromError(const Operation& operation) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      ToString(operation.kind()),
+      ": the communicator was moved from: use the one it was moved to"));
+}
+
+[[gnu::cold]] absl::Status EnginesError(const Comm& first, const Comm& other) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a group has ", first.Text(), " of ", first.info.name, " and ",
+      other.Text(), " of ", other.info.name, ": use a group for each engine"));
+}
+
+// Holds the communicator for this thread.  All are of one engine.
+absl::Status Submission::Hold(Comm* comm) {
+  if (ABSL_PREDICT_FALSE(comm->in_use.exchange(true))) return InUseError(*comm);
+  comm->submission.store(this, std::memory_order_relaxed);
+  comm->newest_part = SIZE_MAX;
+  comms_.Add(comm);
+  are_ready_ = are_ready_ && IsReady(*comm);
+  shares_device_ = shares_device_ || comm->options.shared_device;
+  compares_ = compares_ || comm->bootstrap != nullptr;
+  const Provider& first = comms_[0]->provider;
+  return ABSL_PREDICT_TRUE(comm->provider.table == first.table &&
+                           comm->provider.self == first.self)
+             ? absl::OkStatus()
+             : EnginesError(*comms_[0], *comm);
+}
+
+Submission::~Submission() {
+  for (Comm* const comm : comms_) {
+    comm->submission.store(nullptr, std::memory_order_relaxed);
+    comm->in_use.store(false, std::memory_order_release);
+  }
+}
+
+absl::Status Submission::FindParts() {
+  bool is_mixed = false;  // a part has operations behind those of others
+  for (size_t i = 0; i < operations_.size(); ++i) {
+    SubmittedOperation& submitted = operations_[i];
     Comm* const comm = submitted.comm;
-    if (comm == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          ToString(submitted.operation->kind()),
-          ": the communicator was moved from: use the one it was moved to"));
+    if (comm == nullptr) return MovedFromError(*submitted.operation);
+    if (comm->submission.load(std::memory_order_relaxed) != this) {
+      DEVRT_RETURN_IF_ERROR(Hold(comm));
     }
-    if (comms_.empty()) AddComm(comm);
-    if (comm == comms_[0]) continue;
-    if (newest_.try_emplace(comm, SIZE_MAX).second) AddComm(comm);
-    const Comm& first = *comms_[0];
-    if (comm->provider.table == first.provider.table &&
-        comm->provider.self == first.provider.self) {
+    const StreamRef stream = StreamOf(submitted);
+    submitted.part = comm->newest_part;
+    if (submitted.part != SIZE_MAX && parts_[submitted.part].stream == stream) {
+      Part& part = parts_[submitted.part];
+      ++part.count;
+      is_mixed = is_mixed || part.newest + 1 != i;
+      operations_[part.newest].next = i;
+      part.newest = i;
       continue;
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("a group has ", first.Text(), " of ", first.info.name,
-                     " and ", comm->Text(), " of ", comm->info.name,
-                     ": use a group for each engine"));
+    submitted.part = comm->newest_part = parts_.size();
+    parts_.Add(comm, stream, i, i, i);
+  }
+  size_t at = 0;
+  for (size_t p = 0; is_mixed && p < parts_.size(); ++p) {
+    parts_[p].at = at;
+    at += parts_[p].count;
   }
   return absl::OkStatus();
 }
 
-absl::Status Submission::PartOf(const SubmittedOperation& submitted,
-                                Part** part) {
-  Comm* const comm = submitted.comm;
-  const StreamRef stream = StreamOf(submitted);
-  if (newest_part_ != SIZE_MAX && parts_[newest_part_].comm == comm &&
-      parts_[newest_part_].stream == stream) {
-    *part = &parts_[newest_part_];
-    return absl::OkStatus();
+absl::Status Submission::CheckOne(const SubmittedOperation& submitted) {
+  Part& part = parts_[submitted.part];
+  if (part.ops == 0) {
+    DEVRT_RETURN_IF_ERROR(CheckStream(submitted, part.stream, &part.capture));
   }
-  size_t& newest = comm == comms_[0] ? newest_of_first_ : newest_[comm];
-  newest_part_ = newest;
-  if (newest != SIZE_MAX && parts_[newest].stream == stream) {
-    *part = &parts_[newest];
-    return absl::OkStatus();
-  }
-  std::optional<CaptureNumber> capture;
-  DEVRT_RETURN_IF_ERROR(CheckStream(submitted, stream, &capture));
-  newest_part_ = newest = parts_.size();
-  *part = &parts_.emplace_back(comm, stream);
-  (*part)->capture = capture;
-  if (newest == 0) {  // most often the only part
-    const size_t count = operations_.size();
-    (*part)->ops.reserve(count);
-    if (submitted.operation->has_arrays()) {
-      (*part)->touched.reserve(2 * count);
-    } else {
-      (*part)->ranges.reserve(2 * count);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Submission::CheckOne(size_t index) {
-  const SubmittedOperation& submitted = operations_[index];
-  Part* part = nullptr;
-  DEVRT_RETURN_IF_ERROR(PartOf(submitted, &part));
   CheckedOperation checked;
   DEVRT_RETURN_IF_ERROR(
       CheckOperation(submitted.comm, *submitted.operation, &checked));
-  part->ops.push_back(checked.op);
-  if (part->ops.size() == 1) {
-    part->first = index;
-  } else {
-    operations_[part->newest].next = index;
-  }
-  part->newest = index;
+  ops_.Put(part.at + part.ops++, checked.op);
   ForEachMemory(
       *submitted.operation, checked,
-      [part](devrt::internal::Storage* storage, bool writes) {
-        part->touched.push_back({storage, writes});
+      [&](devrt::internal::Storage* storage, bool writes) {
+        touched_.Put(2 * part.at + part.touched++, {storage, writes});
       },
-      [part](const void* pointer, uint64_t bytes) {
-        part->ranges.push_back({pointer, bytes});
+      [&](const void* pointer, uint64_t bytes) {
+        ranges_.Put(2 * part.at + part.ranges++, {pointer, bytes});
       });
   return absl::OkStatus();
 }
 
+[[gnu::cold]] absl::Status OperationError(size_t index,
+                                          const absl::Status& error) {
+  absl::Status named(
+      error.code(),
+      absl::StrCat("operation ", index, " of a group: ", error.message()));
+  // By a payload IsCaptureError knows its error.
+  error.ForEachPayload([&named](absl::string_view url, const absl::Cord& c) {
+    named.SetPayload(url, c);
+  });
+  return named;
+}
+
 absl::Status Submission::Check() {
-  for (const Comm* const comm : comms_) {
-    DEVRT_RETURN_IF_ERROR(CheckReady(*comm));
+  for (size_t i = 0; !are_ready_ && i < comms_.size(); ++i) {
+    DEVRT_RETURN_IF_ERROR(CheckReady(*comms_[i]));
   }
   for (size_t i = 0; i < operations_.size(); ++i) {
-    const absl::Status status = CheckOne(i);
-    if (status.ok() || operations_.size() == 1) {
-      DEVRT_RETURN_IF_ERROR(status);
-      continue;
-    }
-    absl::Status named(
-        status.code(),
-        absl::StrCat("operation ", i, " of a group: ", status.message()));
-    // By a payload IsCaptureError knows its error.
-    status.ForEachPayload([&named](absl::string_view url, const absl::Cord& c) {
-      named.SetPayload(url, c);
-    });
-    return named;
+    absl::Status status = CheckOne(operations_[i]);
+    if (ABSL_PREDICT_TRUE(status.ok())) continue;
+    return operations_.size() == 1 ? status : OperationError(i, status);
   }
   return absl::OkStatus();
 }
@@ -230,8 +245,8 @@ Signature Submission::SignatureOf(const Comm* comm) const {
   Signature signature;
   for (const Part& part : parts_) {
     size_t at = part.first;
-    for (size_t k = 0; part.comm == comm && k < part.ops.size(); ++k) {
-      const devrt_collective_v0& op = part.ops[k];
+    if (part.comm != comm) continue;
+    for (const devrt_collective_v0& op : OpsOf(part)) {
       const CallSite site = operations_[at].operation->site();
       at = operations_[at].next;
       if (!MeetsAll(op)) continue;
@@ -265,39 +280,60 @@ absl::Status Submission::Compare(const absl::Status& checked) {
   return result;
 }
 
-// The orders of the devices, in one order for all threads.
-Orders Submission::OrdersOf() const {
-  Orders orders;
-  for (const Comm* const comm : comms_) {
-    if (comm->takes_part) orders.push_back(comm->order);
+// The orders of the devices, each once, in one order for all threads.
+void Submission::FindOrders(Orders* orders) const {
+  bool is_sorted = true;
+  for (Comm* const comm : comms_) {
+    if (!comm->takes_part) continue;
+    is_sorted = is_sorted &&
+                (orders->size() == 0 ||
+                 std::less<>()((*orders)[orders->size() - 1], comm->order));
+    orders->Add(comm->order);
   }
-  if (orders.size() < 2) return orders;
-  std::sort(orders.begin(), orders.end(), std::less<>());
-  orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
-  return orders;
+  if (is_sorted) return;
+  if (orders->size() == 2 && (*orders)[0] != (*orders)[1]) {
+    std::swap((*orders)[0], (*orders)[1]);
+    return;
+  }
+  std::sort(orders->begin(), orders->end(), std::less<>());
+  DeviceOrder** const end = std::unique(orders->begin(), orders->end());
+  orders->Truncate(static_cast<size_t>(end - orders->begin()));
 }
 
 // Before the engine's submit, which may hang.
 void Submission::Record() {
+  const uint64_t now_ns = NowNs();
   for (Part& part : parts_) {
     size_t next = part.first;
-    part.recorded = RecordCalls(part.comm, part.ops, part.stream, [&] {
-      const SubmittedOperation& submitted = operations_[next];
-      next = submitted.next;
-      return submitted.operation->site();
-    });
+    part.recorded =
+        RecordCalls(part.comm, OpsOf(part), part.stream, now_ns, [&] {
+          const SubmittedOperation& submitted = operations_[next];
+          next = submitted.next;
+          return submitted.operation->site();
+        });
   }
 }
 
 // The calls were refused, and their communicators are as before.
 void Submission::Withdraw() {
-  for (const Part& part : parts_) WithdrawCalls(part.comm, part.ops);
+  for (const Part& part : parts_) WithdrawCalls(part.comm, OpsOf(part));
 }
 
 void Submission::Note(absl::Span<DeviceOrder* const> orders,
                       absl::Span<const JointPart> joint, bool kept_lock) {
+  const size_t count = comms_.size();
+  if (kept_lock && parts_.size() == count && orders.size() == count) {
+    // One part of each communicator, and one communicator of each device.
+    for (size_t i = 0; i < count; ++i) {
+      Comm* const comm = parts_[i].comm;
+      NoteLast(comm, joint[i].end);
+      NoteEnd(parts_[i].recorded, joint[i].end);
+      comm->order->NoteOne(comm, joint[i].end);
+    }
+    return;
+  }
   for (Comm* const comm : comms_) comm->last.clear();
-  const Submitting submitting(comms_, &newest_);
+  const Submitting submitting(comms_);
   for (DeviceOrder* const order : orders) order->Begin(submitting, kept_lock);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
@@ -321,7 +357,7 @@ ABSL_ATTRIBUTE_NOINLINE std::vector<devrt_call_site_v0> Submission::Sites()
   sites.reserve(operations_.size());
   for (const Part& part : parts_) {
     size_t at = part.first;
-    for (size_t k = 0; k < part.ops.size(); ++k) {
+    for (size_t k = 0; k < part.ops; ++k) {
       const CallSite site = operations_[at].operation->site();
       sites.push_back({site.file, site.line, 0, nullptr});
       at = operations_[at].next;
@@ -331,21 +367,33 @@ ABSL_ATTRIBUTE_NOINLINE std::vector<devrt_call_site_v0> Submission::Sites()
 }
 
 absl::Status Submission::Enqueue(CallSite site) {
-  const Orders orders = OrdersOf();
+  Orders orders(comms_.size());
+  FindOrders(&orders);
   // Ranks that share a device may wait for each other (device_order.h).
   const bool keeps_lock = !shares_device_;
   bool is_locked = true;
   bool is_recorded = false;
   LockAll(orders);
-  absl::InlinedVector<JointPart, 1> joint;
-  absl::InlinedVector<devrt_submission_v0, 1> submissions;
+  Room<JointPart> joint(parts_.size());
+  Room<devrt_submission_v0> submissions(parts_.size());
+  OrderPoints after;
   for (Part& part : parts_) {
-    AddBefore(*part.comm, part.stream, &part.after);
-    joint.push_back(
-        {part.stream, part.touched, part.ranges, part.after, part.capture});
-    submissions.push_back(
-        {sizeof(devrt_submission_v0), static_cast<uint32_t>(part.ops.size()),
-         part.comm->handle, nullptr, part.ops.data(), nullptr});
+    AddBefore(*part.comm, part.stream, &after);
+    part.after_end = after.size();
+  }
+  size_t after_at = 0;
+  for (const Part& part : parts_) {
+    const size_t count = part.after_end - after_at;
+    joint.Add(
+        part.stream,
+        absl::Span<const Touched>(touched_.data() + 2 * part.at, part.touched),
+        absl::Span<const UsedRange>(ranges_.data() + 2 * part.at, part.ranges),
+        absl::Span<const OrderPoint>(after.data() + after_at, count),
+        part.capture);
+    after_at = part.after_end;
+    submissions.Add(uint32_t{sizeof(devrt_submission_v0)},
+                    static_cast<uint32_t>(part.ops), part.comm->handle, nullptr,
+                    ops_.data() + part.at, nullptr);
   }
   const Provider& provider = comms_[0]->provider;
   std::vector<devrt_call_site_v0> sites;
@@ -374,7 +422,10 @@ absl::Status Submission::Enqueue(CallSite site) {
           UnlockAll(orders);
           is_locked = false;
         }
-        enqueued = AwaitEnqueued(comms_);
+        if (!std::all_of(comms_.begin(), comms_.end(),
+                         [](const Comm* comm) { return IsEnqueued(*comm); })) {
+          enqueued = AwaitEnqueued(comms_);
+        }
         return error;
       });
   // Not inside: the order's lock is taken before those of storages.
@@ -395,8 +446,7 @@ absl::Status Submission::Enqueue(CallSite site) {
 
 absl::Status Submission::Run(CallSite site) {
   if (operations_.empty()) return absl::OkStatus();
-  DEVRT_RETURN_IF_ERROR(FindComms());
-  DEVRT_ASSIGN_OR_RETURN(const Use use, Use::Begin(comms_));
+  DEVRT_RETURN_IF_ERROR(FindParts());
   absl::Status checked = Check();
   if (compares_) checked = Compare(checked);
   DEVRT_RETURN_IF_ERROR(checked);

@@ -20,7 +20,9 @@ struct SubmittedOperation {
   Comm* comm;  // nullptr: of a communicator that was moved from
   const Operation* operation;
   std::optional<StreamRef> stream;  // nullopt: the current one
-  size_t next = 0;  // for SubmitTogether: the next one of its part
+  // For SubmitTogether: its part, and the next one of that.
+  size_t part = 0;
+  size_t next = 0;
 };
 
 // Checks all operations, and then submits them by one call of the engine.  An

@@ -14,15 +14,6 @@ namespace devrt::collectives::internal {
 
 using devrt::internal::JointPart;
 
-namespace {
-
-void NoteLast(Comm* comm, OrderPoint end) {
-  if (comm->last.size() != 1) comm->last.resize(1);
-  comm->last[0] = end;
-}
-
-}  // namespace
-
 absl::Status SubmitOne(const SubmittedOperation& submitted) {
   Comm* const comm = submitted.comm;
   const Operation& operation = *submitted.operation;
@@ -63,7 +54,7 @@ absl::Status SubmitOne(const SubmittedOperation& submitted) {
         const devrt_submission_v0 submission = {
             sizeof submission, 1,           comm->handle,
             parts[0].handle,   &checked.op, nullptr};
-        recorded = RecordCalls(comm, {&checked.op, 1}, stream,
+        recorded = RecordCalls(comm, {&checked.op, 1}, stream, NowNs(),
                                [&] { return operation.site(); });
         const devrt_status error =
             comm->provider.table->submit(comm->provider.self, &submission, 1);

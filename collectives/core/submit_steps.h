@@ -98,14 +98,13 @@ inline void AddBefore(const Comm& comm, StreamRef stream, OrderPoints* points) {
   if (comm.takes_part) comm.order->AddBefore(comm, points);
 }
 
-// Records calls before the engine's submit, which may hang.  The place of the
-// next call is site().  Returns what NoteEnd takes, if the engine does not
-// refuse the calls.
+// Records calls at the time `now_ns`, before the engine's submit, which may
+// hang.  The place of the next call is site().  Returns what NoteEnd takes, if
+// the engine does not refuse the calls.
 template <typename Site>
 Comm::Pending* RecordCalls(Comm* comm,
                            absl::Span<const devrt_collective_v0> ops,
-                           StreamRef stream, Site site) {
-  const uint64_t now_ns = NowNs();
+                           StreamRef stream, uint64_t now_ns, Site site) {
   const uint64_t stream_id = stream.id();
   const MutexLock lock(&comm->mutex);
   Ring* const ring = comm->ring.get();
@@ -133,6 +132,12 @@ Comm::Pending* RecordCalls(Comm* comm,
     pending.pop_front();
   }
   return &pending.emplace_back(first, last, submission);
+}
+
+// The last submission of the communicator is one part, which ends at `end`.
+inline void NoteLast(Comm* comm, OrderPoint end) {
+  if (comm->last.size() != 1) comm->last.resize(1);
+  comm->last[0] = end;
 }
 
 // Takes the newest calls back, which were refused.

@@ -38,6 +38,11 @@ class DeviceScope {
     saved_ = saved.words;
     return nullptr;
   }
+  // The error of Enter for a device that takes no calls.
+  static devrt_status CheckOpen(devrt::internal::DeviceGate* device) {
+    return __builtin_expect(device->IsOpen(), 1) ? nullptr
+                                                 : EnterError(device, nullptr);
+  }
   // As Enter; goes on without the context where the device is lost, for calls
   // that end things.
   void TryEnter(devrt::internal::DeviceGate* device);

@@ -20,6 +20,7 @@ const Flavor kNccl = {
     kSharedDeviceVersion,
     22600,
     true,
+    true,
 };
 
 // Its float8 types are those of the device, which differ between devices.
@@ -35,6 +36,7 @@ const Flavor kRccl = {
     0,
     0,
     0,
+    false,
     false,
 };
 

@@ -26,6 +26,10 @@ struct Flavor {
   int launch_order_version;
   // Its calls may block (BlockingComm): tried with the library itself.
   bool calls_may_block;
+  // An operation inside a group needs no device of its own to be current, as
+  // NCCL's guide says of group calls: the end of the group makes that of each
+  // communicator current.
+  bool groups_find_devices;
 };
 
 extern const Flavor kNccl;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "collectives/nccl/blocking_comm.h"
 #include "collectives/nccl/library.h"
@@ -72,7 +73,7 @@ class Member {
    public:
     explicit Use(Member* member);
     ~Use() {
-      if (member_ != nullptr) member_->users_.fetch_sub(1);
+      if (member_ != nullptr) member_->EndUse();
     }
     Use(Use&& other) noexcept : member_(other.member_) {
       other.member_ = nullptr;
@@ -80,10 +81,14 @@ class Member {
     Use& operator=(Use&&) = delete;
     // False: it is being aborted, or was.
     explicit operator bool() const { return member_ != nullptr; }
+    // The member, whose use the caller ends by EndUse.
+    Member* Release() { return std::exchange(member_, nullptr); }
 
    private:
     Member* member_;
   };
+
+  void EndUse() { users_.fetch_sub(1); }
 
   // What operations of one kind, dtype, reduction and root share, which the
   // library has and the member may submit.

@@ -3,27 +3,45 @@
 // One group of operations: everything is checked before the first native call.
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/calls.h"
 #include "collectives/nccl/checks.h"
 #include "collectives/nccl/engine.h"
 #include "collectives/nccl/errors.h"
+#include "collectives/room.h"
 
 namespace devrt::collectives::nccl {
 namespace {
 
 // One submission that has operations with elements.
 struct Part {
-  Part(const devrt_submission_v0* s, Member::Use u)
-      : submission(s), use(std::move(u)) {}
   const devrt_submission_v0* submission;
-  Member::Use use;
-  Stream stream = nullptr;
-
-  Member* member() const { return Member::Of(submission->comm); }
+  Member* member;
+  Stream stream;
 };
-using Parts = absl::InlinedVector<Part, 4>;
+
+// Parts, whose members the calling thread uses until the end.
+class Parts {
+ public:
+  explicit Parts(uint32_t most) : parts_(most) {}
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    for (const Part& part : parts_) part.member->EndUse();
+  }
+
+  void Add(const devrt_submission_v0* submission, Member::Use use) {
+    parts_.Add(submission, use.Release(), nullptr);
+  }
+  Part* begin() { return parts_.begin(); }
+  Part* end() { return parts_.end(); }
+  const Part* begin() const { return parts_.begin(); }
+  const Part* end() const { return parts_.end(); }
+  Member* first() const { return parts_[0].member; }
+
+ private:
+  internal::Room<Part> parts_;
+};
 
 [[gnu::cold]] devrt_status StructError(const devrt_submission_v0& s) {
   return Refuse(
@@ -62,15 +80,15 @@ devrt_status Check(const Library& library, const devrt_submission_v0& s,
     if (devrt_status error = CheckOperation(library, member, op)) return error;
     if (op.count != 0) *native_calls += IsOneCall(library, op.op) ? 1 : 2;
   }
-  if (*native_calls != before) parts->emplace_back(&s, std::move(use));
+  if (*native_calls != before) parts->Add(&s, std::move(use));
   return nullptr;
 }
 
 // The library takes no group of calls that block and calls that do not.
 devrt_status CheckAlike(const Parts& parts) {
-  const Member& first = *parts[0].member();
+  const Member& first = *parts.first();
   for (const Part& part : parts) {
-    const Member& other = *part.member();
+    const Member& other = *part.member;
     if (other.waits() == first.waits()) continue;
     return Refuse(
         DEVRT_INVALID_ARGUMENT,
@@ -81,6 +99,29 @@ devrt_status CheckAlike(const Parts& parts) {
                      "alike, or use a group for each"));
   }
   return nullptr;
+}
+
+// With one rank the library enqueues at the call, and not at the group's end:
+// an average then launches a kernel on the current device.
+bool NeedsItsDevice(const Library& library, const Member& member) {
+  return !library.flavor->groups_find_devices || member.ranks() == 1;
+}
+
+// Finds before anything is enqueued that a device cannot be entered.  That of
+// the first part is current afterwards.
+devrt_status EnterDevices(const Library& library, const Parts& parts,
+                          DeviceScope* scope) {
+  devrt::internal::DeviceGate* const first = parts.first()->device();
+  for (const Part& part : parts) {
+    devrt::internal::DeviceGate* const device = part.member->device();
+    if (device == first) continue;
+    if (devrt_status error = NeedsItsDevice(library, *part.member)
+                                 ? scope->Enter(device)
+                                 : DeviceScope::CheckOpen(device)) {
+      return error;
+    }
+  }
+  return scope->Enter(first);
 }
 
 devrt_status FindStream(const Member& member, const devrt_submission_v0& s,
@@ -122,7 +163,7 @@ devrt_status Engine::submit(const devrt_submission_v0* submissions,
 
 devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
                                    uint32_t count) {
-  Parts parts;
+  Parts parts(count);
   int native_calls = 0;
   for (uint32_t i = 0; i < count; ++i) {
     if (devrt_status error =
@@ -134,20 +175,15 @@ devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
   if (devrt_status error = CheckAlike(parts)) return error;
   for (Part& part : parts) {
     if (devrt_status error =
-            FindStream(*part.member(), *part.submission, &part.stream)) {
+            FindStream(*part.member, *part.submission, &part.stream)) {
       return error;
     }
   }
 
   DeviceScope scope;
-  Member* at = nullptr;
-  // All devices are entered before anything is enqueued, the first one last.
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    if (at != nullptr && at->device() == part->member()->device()) continue;
-    at = part->member();
-    if (devrt_status error = scope.Enter(at->device())) return error;
-  }
-  at = parts[0].member();
+  if (devrt_status error = EnterDevices(library_, parts, &scope)) return error;
+  Member* at = parts.first();
+  const devrt::internal::DeviceGate* current = at->device();
   const Functions& f = library_.functions;
   const bool is_group = native_calls > 1;
   const char* symbol = "ncclGroupStart";
@@ -156,10 +192,11 @@ devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
 
   devrt_status error = nullptr;
   for (const Part& part : parts) {
-    if (at->device() != part.member()->device()) {
-      error = scope.Enter(part.member()->device());
+    at = part.member;
+    if (at->device() != current && NeedsItsDevice(library_, *at)) {
+      current = at->device();
+      error = scope.Enter(at->device());
     }
-    at = part.member();
     for (uint32_t i = 0; error == nullptr && i < part.submission->op_count;
          ++i) {
       const devrt_collective_v0& op = part.submission->ops[i];
@@ -177,7 +214,7 @@ devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
   // Which of the group's communicators is in progress or has failed, only a
   // poll of each tells.
   for (const Part& part : parts) {
-    const devrt_status one = part.member()->TakeGroup(end);
+    const devrt_status one = part.member->TakeGroup(end);
     if (error == nullptr) {
       error = one;
     } else {

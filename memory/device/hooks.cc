@@ -109,8 +109,11 @@ void EndStream(StreamRef stream) {
 
 void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
   OrderPoint point;  // one for all blocks, each of which may add a checkpoint
+  const Segment* own = nullptr;  // the newest one whose blocks need no note
   for (size_t i = 0; i < count; ++i) {
     if (ranges[i].bytes == 0) continue;
+    const auto address = reinterpret_cast<uintptr_t>(ranges[i].pointer);
+    if (own != nullptr && own->Holds(address)) continue;
     Segment* segment = AddressMap::Get().Find(ranges[i].pointer);
     if (segment == nullptr) {
       if (Pinned() != nullptr) Pinned()->note_use(ranges[i].pointer, stream);
@@ -118,7 +121,10 @@ void MarkUses(StreamRef stream, const UsedRange* ranges, size_t count) {
     }
     // Most blocks belong to the stream, and need no note.
     const BlockPool* pool = segment->pool.load(std::memory_order_acquire);
-    if (pool == nullptr || pool->IsOwn(stream)) continue;
+    if (pool == nullptr || pool->IsOwn(stream)) {
+      own = segment;
+      continue;
+    }
     if (point.timeline == nullptr) point = PointOf(stream);
     NoteUse(segment, ranges[i].pointer, stream, point);
   }

@@ -20,8 +20,11 @@ void KnownOrder::Join(const OrderedPoint& waited) {
   if (closed_) return;
   if (order_ == nullptr) order_ = std::make_unique<Order>();
   Order* const order = order_.get();
-  // One stream often waits for one other again and again.
-  if (order->count == 1 && waited.order.count == 0 &&
+  // One stream often waits for one other again and again, and that one for it.
+  const bool adds_one =
+      waited.order.count == 0 ||
+      (waited.order.count == 1 && waited.order.points[0].timeline == stream_);
+  if (order->count == 1 && adds_one &&
       order->points[0].timeline == waited.point.timeline) {
     order->points[0].epoch =
         std::max(order->points[0].epoch, waited.point.epoch);
@@ -50,7 +53,9 @@ void KnownOrder::NoteAllIn(EventOrder* event, OrderPoint point) {
 void KnownOrder::CopyTo(Order* order) const {
   if (!any_.load(std::memory_order_acquire)) return;
   MutexLock lock(&mutex_);
-  if (order_ != nullptr) *order = *order_;
+  if (order_ == nullptr) return;
+  order->count = order_->count;
+  std::copy_n(order_->points, order_->count, order->points);
 }
 
 void KnownOrder::Clear() {

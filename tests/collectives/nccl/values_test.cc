@@ -126,6 +126,43 @@ TEST_F(NcclValues, OfSixteenOperationsAreInOneNativeGroup) {
   }
 }
 
+// A group of two ranks and, on other devices, of communicators that have one
+// rank: the fake requires their device to be current.
+TEST_F(NcclValues, OfAGroupOnSeveralDevices) {
+  for (const bool alone_first : {false, true}) {
+    std::vector<Rank> ranks = MakeRanks(4);
+    const uint32_t alone[] = {alone_first ? 0u : 1u, 3};
+    std::vector<uint32_t> number(4, 0);
+    const Id id = NewId();
+    uint32_t met = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const bool is_alone = i == alone[0] || i == alone[1];
+      number[i] = is_alone ? 0 : met++;
+      ASSERT_EQ(Text(Begin(&ranks[i], is_alone ? NewId() : id, is_alone ? 1 : 2,
+                           number[i])),
+                "");
+    }
+    ASSERT_EQ(Text(WaitReady(CommsOf(ranks))), "");
+    std::vector<devrt_collective_v0> ops;
+    std::vector<void*> got;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const void* const mine =
+          ranks[i].Upload(Bytes(Input<float>(number[i], kCount)));
+      got.push_back(ranks[i].Allocate(kCount * sizeof(float)));
+      ops.push_back(Op(DEVRT_COLLECTIVE_ALL_REDUCE, mine, got[i], kCount,
+                       DEVRT_FLOAT32, DEVRT_COLLECTIVE_SUM));
+    }
+    ASSERT_EQ(Text(SubmitTogether(&ranks, ops)), "");
+    for (uint32_t i = 0; i < 4; ++i) {
+      const bool is_alone = i == alone[0] || i == alone[1];
+      const auto expected =
+          Bytes(Expected<float>(DEVRT_COLLECTIVE_ALL_REDUCE,
+                                DEVRT_COLLECTIVE_SUM, 0, 0, is_alone ? 1 : 2));
+      EXPECT_EQ(ranks[i].Download(got[i], expected.size()), expected) << i;
+    }
+  }
+}
+
 TEST_F(NcclValues, OfNoElementsNeedNoCall) {
   std::vector<Rank> ranks = MakeRanks(2);
   Connect(&ranks);

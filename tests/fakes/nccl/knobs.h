@@ -14,7 +14,8 @@
  * A child has the abort flag of its parent, where the parent's configuration
  * has splitShare.
  *
- * It checks what NCCL requires of its caller: a context is current, only a
+ * It checks what NCCL requires of its caller: a context is current, that of the
+ * communicator outside of groups and for one that has a rank alone, only a
  * child that shares blocks, a finished or aborted communicator is not used, and
  * none is freed that another thread is in.
  *

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of the fake libnccl.so.2: communicators and groups.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,39 +18,6 @@ namespace abi = collectives::nccl;
 World& TheWorld() {
   static auto* const world = new World();
   return *world;
-}
-
-namespace {
-
-using HipGetDevice = int (*)(int* device);
-HipGetDevice TheHip() {
-  static const auto found = [] {
-    void* const hip = dlopen("libamdhip64.so.7", RTLD_NOW | RTLD_NOLOAD);
-    return reinterpret_cast<HipGetDevice>(
-        hip != nullptr ? dlsym(hip, "hipGetDevice") : nullptr);
-  }();
-  return found;
-}
-
-}  // namespace
-
-bool CurrentDevice(CUdevice* device) {
-  if (TheHip() != nullptr) return TheHip()(device) == 0;
-  return cuCtxGetDevice(device) == CUDA_SUCCESS;
-}
-
-DeviceScope::DeviceScope(CUdevice device) : device_(device) {
-  CUcontext context = nullptr;
-  if (cuCtxGetCurrent(&before_) != CUDA_SUCCESS ||
-      cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
-      cuCtxSetCurrent(context) != CUDA_SUCCESS) {
-    Crash("a device without a context");
-  }
-}
-
-DeviceScope::~DeviceScope() {
-  (void)cuCtxSetCurrent(before_);
-  (void)cuDevicePrimaryCtxRelease(device_);
 }
 
 void Crash(const char* what) {
@@ -91,11 +56,6 @@ Result Fail(Result result, const char* text, const Lock&) {
 // NCCL changes the current context as it likes.
 void Leave() {
   if (TheWorld().knobs.drops_context) (void)cuCtxSetCurrent(nullptr);
-}
-
-bool HasContext() {
-  CUdevice device = 0;
-  return CurrentDevice(&device);
 }
 
 abi::Comm Publish(const CommunicatorPtr& comm, const Lock&) {
@@ -262,8 +222,12 @@ Result Add(const char* name, abi::Comm handle, const Op& op) {
   Lock lock(TheWorld().mutex);
   Result result = Enter(name, lock);
   const CommunicatorPtr comm = Find(handle, lock);
-  if (result == abi::kSuccess && !HasContext()) {
+  CUdevice device = 0;
+  if (result == abi::kSuccess && !CurrentDevice(&device)) {
     result = Fail(abi::kUnhandledCudaError, "no context is current", lock);
+  }
+  if (result == abi::kSuccess && !MayBeCurrent(device, *comm, t_depth > 0)) {
+    result = Fail(abi::kUnhandledCudaError, "another device is current", lock);
   }
   if (result == abi::kSuccess && (comm->shared->ended || comm->finalized)) {
     result = Fail(abi::kInvalidUsage, "the communicator has ended", lock);

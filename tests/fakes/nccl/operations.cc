@@ -1,7 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations of the fake libnccl.so.2.
+// The operations of the fake libnccl.so.2, and the devices that are current for
+// them.
+#include <dlfcn.h>
+
 #include "tests/fakes/nccl/entries.h"
+#include "tests/fakes/nccl/world.h"
+
+namespace devrt::fake::nccl {
+
+namespace {
+
+using HipGetDevice = int (*)(int* device);
+HipGetDevice TheHip() {
+  static const auto found = [] {
+    void* const hip = dlopen("libamdhip64.so.7", RTLD_NOW | RTLD_NOLOAD);
+    return reinterpret_cast<HipGetDevice>(
+        hip != nullptr ? dlsym(hip, "hipGetDevice") : nullptr);
+  }();
+  return found;
+}
+
+}  // namespace
+
+bool CurrentDevice(CUdevice* device) {
+  if (TheHip() != nullptr) return TheHip()(device) == 0;
+  return cuCtxGetDevice(device) == CUDA_SUCCESS;
+}
+
+DeviceScope::DeviceScope(CUdevice device) : device_(device) {
+  CUcontext context = nullptr;
+  if (cuCtxGetCurrent(&before_) != CUDA_SUCCESS ||
+      cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
+      cuCtxSetCurrent(context) != CUDA_SUCCESS) {
+    Crash("a device without a context");
+  }
+}
+
+DeviceScope::~DeviceScope() {
+  (void)cuCtxSetCurrent(before_);
+  (void)cuDevicePrimaryCtxRelease(device_);
+}
+
+bool MayBeCurrent(CUdevice device, const Communicator& comm, bool in_group) {
+  return device == comm.device ||
+         (in_group && comm.clique->ranks > 1 && TheHip() == nullptr);
+}
+
+}  // namespace devrt::fake::nccl
 
 using namespace devrt::fake::nccl;  // NOLINT: NCCL's own names are global
 using devrt::collectives::nccl::Comm;

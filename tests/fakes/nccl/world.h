@@ -137,6 +137,9 @@ World& TheWorld();
 // The device that is current for the caller: of HIP's runtime if the process
 // has it, which keeps no context current; else of the driver.  False for none.
 bool CurrentDevice(CUdevice* device);
+// False if an operation needs another device than the current one.  In a group
+// NCCL finds the devices by itself, but not for a rank that is alone.
+bool MayBeCurrent(CUdevice device, const Communicator& comm, bool in_group);
 // Makes the device's context current for a scope, as NCCL does for each
 // communicator of a group.
 class DeviceScope {
