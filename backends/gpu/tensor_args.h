@@ -42,7 +42,7 @@ constexpr bool HasFold(size_t fold, size_t dtype) {
          (fold != DEVRT_REDUCE_MIN && fold != DEVRT_REDUCE_MAX);
 }
 // The number of kernels in kernel_tiles.inc.
-inline constexpr size_t kTileKernelCount = 9;
+inline constexpr size_t kTileKernelCount = 11;
 
 // The number of elements that a thread of an apply kernel takes at once: 16
 // bytes, or 4 small ones.
