@@ -233,7 +233,7 @@ bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
     args->groups = args->column_groups * (kept.elements / columns);
     ChooseColumnParts(tuning, args);
   };
-  // Without parts if that keeps a device busy: the parts of results are written,
+  // Without parts if that keeps a device busy: parts of results are written,
   // read and waited for.
   const uint64_t enough = begin_at_packs ? tuning.columns_blocks * 15 / 16
                                          : tuning.columns_blocks / 2;

@@ -165,8 +165,8 @@ struct Slot {
   uint8_t partials[kMost * kBytes];
 };
 inline constexpr uint32_t kSlots = Slot::kCount;
-// Those of the columns kernels, whose results are many.  There are kLeased more,
-// which are those of the first streams that have leases.
+// Those of the columns kernels, whose results are many.  There are kLeased
+// more, which are those of the first streams that have leases.
 struct ColumnsSlot {
   static constexpr uint32_t kCount = 8;
   static constexpr uint32_t kLeased = 8;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/gpu/adjacent_kernel.h"
+#include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
 #include "backends/gpu/turn_kernel.h"
@@ -278,6 +279,40 @@ TEST(AdjacentTest, PartsInEverySlot) {
     const ReduceArgs args = SumRows<float>(DEVRT_FLOAT32, 1, 20'003, kind);
     EXPECT_EQ(args.kind, ReduceKind::kAdjacent);
     EXPECT_GT(args.parts, 1u);
+  }
+}
+
+// Whole packs are loaded, with what lies around a row.
+TEST(ColumnsTest, PartsInEverySlot) {
+  constexpr uint32_t kTicket = 5;
+  constexpr int64_t kRows = 20'000, kColumns = 3, kRow = kColumns + 2;
+  const std::vector<float> in = Numbers<float>(kRows * kRow + 8);
+  std::vector<float> want(kColumns);
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    want[static_cast<size_t>(i % kColumns)] +=
+        in[static_cast<size_t>(4 + i / kColumns * kRow + i % kColumns)];
+  }
+  for (const Slots kind :
+       {Slots::kClaimed, Slots::kLeased, Slots::kOfAnother}) {
+    std::vector<float> out(kColumns, -1);
+    ReduceArgs args;
+    const unsigned blocks = PackReduce(
+        DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, kColumns}),
+        TensorOf(in.data() + 4, DEVRT_FLOAT32, {kRows, kColumns},
+                 {kRow * 4, 4}),
+        1, &args);
+    ASSERT_EQ(args.kind, ReduceKind::kColumns);
+    ASSERT_GT(args.parts, 1u);
+    args.ticket = kTicket;
+    if (kind == Slots::kLeased) args.lease = ColumnsSlot::kLeased;
+    const std::unique_ptr<ColumnsSlot[]> slots(
+        new ColumnsSlot[ColumnsSlot::kCount + ColumnsSlot::kLeased]());
+    slots[kTicket].owner = kind == Slots::kOfAnother ? kTicket + 8 : kTicket;
+    const auto shared = std::make_unique<ColumnsShared<float>>();
+    Launch(blocks, [&](const Block& block) {
+      ColumnsBlock<float>(args, block, slots.get(), shared.get());
+    });
+    EXPECT_EQ(out, want);
   }
 }
 
