@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/kernel_variants.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -8,6 +9,7 @@
 
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
+#include "backends/gpu/turn_kernel.h"
 #include "backends/tensor/tensor.h"
 
 namespace bench {
@@ -75,32 +77,33 @@ class Variants {
       uint32_t dtype;
       int64_t item;
     };
-    for (const Of& of : {Of{DEVRT_FLOAT32, 4}, Of{DEVRT_FLOAT64, 8}}) {
-      const FastApply fast = Turned(of.dtype, of.item, 0);
-      for (const uint32_t side : {32u, 64u}) {
-        TryTiles("tile_" + std::to_string(of.item) + "_" + std::to_string(side),
-                 fast, side, side);
-      }
-      End();
-    }
+    // Kernels for rows of the output that begin anywhere take others as well.
     struct Shape {
       const char* rows;
-      int most_odd;  // rows (bit 0) and columns (bit 1) that may be odd
-      uint32_t y, stored;
+      uint32_t y;
       const char* blocks;
     };
-    for (const Of& of : {Of{DEVRT_UINT8, 1}, Of{DEVRT_FLOAT16, 2}}) {
+    for (const Of& of : {Of{DEVRT_UINT8, 1}, Of{DEVRT_FLOAT16, 2},
+                         Of{DEVRT_FLOAT32, 4}, Of{DEVRT_FLOAT64, 8}}) {
+      const auto item = static_cast<uint32_t>(of.item);
+      const uint32_t word = std::max(item, 4u);
       for (const int odd : {0, 1, 2, 3}) {
         const FastApply fast = Turned(of.dtype, of.item, odd);
+        const std::string number = std::to_string(item) + "_";
+        for (const uint32_t side : {32u, 64u}) {
+          TryTiles("tile_" + number + std::to_string(side), fast, side, side,
+                   0);
+        }
         for (const Shape& s :
-             {Shape{"kWhole", 1, 64, 64, "4"}, Shape{"kAny", 3, 64, 63, "3"},
-              Shape{"kAny", 3, 64, 63, "4"}, Shape{"kAny", 3, 32, 31, "4"},
-              Shape{"kAny", 3, 32, 31, "5"}}) {
-          if ((odd & ~s.most_odd) != 0) continue;
-          const auto item = static_cast<uint32_t>(of.item);
-          TryTiles("turn_" + std::to_string(of.item) + "_32_" +
-                       std::to_string(s.y) + "_" + s.rows + "_" + s.blocks,
-                   fast, 32 * 4 / item, s.stored * 4 / item);
+             {Shape{"kWhole", 64, "4"}, Shape{"kAny", 64, "4"},
+              Shape{"kAny", 72, "4"}, Shape{"kAny", 72, "5"},
+              Shape{"kAny", 104, "4"}, Shape{"kAny", 128, "4"}}) {
+          const bool is_any = s.rows[1] == 'A';
+          if (!is_any && (odd & 2) != 0) continue;
+          const uint32_t lead = is_any ? devrt::gpu::kTurnLead / item : 0;
+          TryTiles("turn_" + number + "32_" + std::to_string(s.y) + "_" +
+                       s.rows + "_" + s.blocks,
+                   fast, 32 * word / item, s.y * word / item - lead, lead);
         }
         End();
       }
@@ -242,10 +245,10 @@ class Variants {
         {Copy({Block(0), dtype, {rows, columns}, {item, item * rows}})});
   }
   void TryTiles(const std::string& name, const FastApply& fast, uint32_t side_x,
-                uint32_t side_y) {
+                uint32_t side_y, uint32_t lead) {
     auto args = fast.tiles;
     const uint32_t x = (args.extent_x + side_x - 1) / side_x;
-    const uint32_t y = (args.extent_y + side_y - 1) / side_y;
+    const uint32_t y = (args.extent_y + lead + side_y - 1) / side_y;
     args.tiles_x = devrt::gpu::Divisor::Of(x);
     args.tiles_y = devrt::gpu::Divisor::Of(y);
     args.tiles = x * y;
@@ -317,7 +320,7 @@ class Variants {
                int64_t rows, int64_t columns) {
     Begin("sum over columns of " + name + ", " + std::to_string(columns) +
           " wide");
-    for (const uint64_t across : {64u, 128u, 256u}) {
+    for (const uint64_t across : {128u, 256u, 512u}) {
       for (const uint64_t blocks : {264u, 528u}) {
         ReduceTuning tuning;
         tuning.across = across;

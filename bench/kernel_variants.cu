@@ -60,12 +60,15 @@ TILE(8, uint64_t, 32)
   }
 #define TURNS(name, type)             \
   TURN(name, type, 32, 64, kWhole, 4) \
-  TURN(name, type, 32, 64, kAny, 3)   \
   TURN(name, type, 32, 64, kAny, 4)   \
-  TURN(name, type, 32, 32, kAny, 4)   \
-  TURN(name, type, 32, 32, kAny, 5)
+  TURN(name, type, 32, 72, kAny, 4)   \
+  TURN(name, type, 32, 72, kAny, 5)
 TURNS(1, uint8_t)
 TURNS(2, uint16_t)
+TURNS(4, uint32_t)
+TURNS(8, uint64_t)
+TURN(2, uint16_t, 32, 128, kAny, 4)
+TURN(4, uint32_t, 32, 104, kAny, 4)
 
 #define SHIFT(name, type, words, blocks)                              \
   KERNEL(blocks)                                                      \
@@ -90,16 +93,20 @@ COPIES(4, uint32_t)
 COPIES(8, uint64_t)
 
 __device__ devrt::gpu::Slot g_slots[devrt::gpu::kSlots];
+__device__ devrt::gpu::ColumnsSlot
+    g_columns_slots[devrt::gpu::ColumnsSlot::kCount +
+                    devrt::gpu::ColumnsSlot::kLeased];
 
 extern "C" __global__ void claim(uint32_t ticket) {
   devrt::gpu::ClaimSlot(g_slots, ticket);
+  devrt::gpu::ClaimSlot(g_columns_slots, ticket);
 }
 
-#define COLUMNS(name, type)                                          \
-  KERNEL(1)                                                          \
-  columns_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
-    __shared__ devrt::gpu::ColumnsShared<type> shared;               \
-    devrt::gpu::ColumnsBlock<type>(a, BLOCK, g_slots, &shared);      \
+#define COLUMNS(name, type)                                             \
+  KERNEL(1)                                                             \
+  columns_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) {    \
+    __shared__ devrt::gpu::ColumnsShared<type> shared;                  \
+    devrt::gpu::ColumnsBlock<type>(a, BLOCK, g_columns_slots, &shared); \
   }
 #define ADJACENT(name, type)                                                  \
   KERNEL((devrt::gpu::kAdjacentBlocks<type, tensor::Add>))                    \

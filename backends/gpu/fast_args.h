@@ -115,10 +115,10 @@ struct RowsCursor {
   }
 };
 
-// What the rows of a transpose's output begin and end at.
+// Where the rows of a transpose's output begin and end.
 enum class TurnRows {
-  kAny,    // any element
-  kWhole,  // words
+  kAny,    // anywhere
+  kWhole,  // at multiples of 32 bytes
 };
 
 // The arguments of devrt_tile_<bytes> and devrt_turn_<bytes>, a copy whose

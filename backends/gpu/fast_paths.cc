@@ -13,12 +13,13 @@ namespace devrt::gpu {
 
 const TileKernel kTileKernels[kTileKernelCount] = {
 #define DEVRT_KERNEL_TILE(name, type, side) \
-  {#name, sizeof(type), side, side, false, TurnRows::kAny},
+  {#name, sizeof(type), side, side, 0, false, TurnRows::kAny},
 #define DEVRT_KERNEL_TURN(name, type, x, y, rows) \
   {#name,                                         \
    sizeof(type),                                  \
    Turn<type, x, y, TurnRows::rows>::kSideX,      \
    Turn<type, x, y, TurnRows::rows>::kSideY,      \
+   Turn<type, x, y, TurnRows::rows>::kLeading,    \
    true,                                          \
    TurnRows::rows},
 #include "backends/gpu/kernel_tiles.inc"
@@ -293,7 +294,7 @@ uint32_t TurnedAxis(const Launchable& l) {
   return is_worth_it ? turned : 0;
 }
 
-// Returns true if the output's rows begin at words and end at words.
+// Returns true if the output's rows begin and end at multiples of kTurnLead.
 bool AreOutRowsWhole(const Launchable& l) {
   const uint64_t item = DtypeSize(l.operands[0].dtype);
   uint64_t bits = reinterpret_cast<uintptr_t>(l.operands[0].data) |
@@ -301,10 +302,10 @@ bool AreOutRowsWhole(const Launchable& l) {
   for (uint32_t k = 1; k < l.walk.axes; ++k) {
     bits |= static_cast<uint64_t>(l.walk.strides[k][0]);
   }
-  return bits % sizeof(uint32_t) == 0;
+  return bits % kTurnLead == 0;
 }
 
-// Elements that are adjacent on both axes are moved by words if they are small.
+// Elements that are adjacent on both axes have kernels of their own.
 uint32_t FindTile(const Launchable& l, uint32_t turned) {
   const uint32_t item = DtypeSize(l.operands[0].dtype);
   const bool turns =
@@ -314,7 +315,7 @@ uint32_t FindTile(const Launchable& l, uint32_t turned) {
   for (uint32_t i = 0; i < kTileKernelCount; ++i) {
     const TileKernel& kernel = kTileKernels[i];
     if (kernel.item != item) continue;
-    if (!kernel.is_turn || (turns && kernel.rows <= rows)) found = i;
+    if (!kernel.is_turn || (turns && kernel.rows == rows)) found = i;
   }
   return found;
 }
@@ -342,7 +343,8 @@ bool ChooseTiles(const Launchable& l, FastApply* fast) {
   };
   const auto tiles = [&](uint32_t axis) {
     const auto extent = static_cast<uint64_t>(walk.extents[axis]);
-    return (extent + side(axis) - 1) / side(axis);
+    const uint64_t lead = axis == 0 ? kernel.lead : 0;
+    return (extent + lead + side(axis) - 1) / side(axis);
   };
   uint64_t all = 1;
   args->batch_axes = 0;
@@ -353,7 +355,8 @@ bool ChooseTiles(const Launchable& l, FastApply* fast) {
     if (extent >= kDivisibleEnd || all * extent >= kDivisibleEnd) return false;
     all *= extent;
     if (!is_batch) {
-      if (static_cast<uint64_t>(walk.extents[k]) + side(k) >= kDivisibleEnd) {
+      if (static_cast<uint64_t>(walk.extents[k]) + 2 * side(k) >=
+          kDivisibleEnd) {
         return false;
       }
       continue;

@@ -18,6 +18,7 @@ namespace devrt::gpu {
 struct TileKernel {
   const char* name;
   uint32_t item, side_x, side_y;
+  uint32_t lead;  // elements on y that a tile may leave to the one behind it
   bool is_turn;   // devrt_turn_<name>, else devrt_tile_<name>
   TurnRows rows;  // of devrt_turn_<name>
 };

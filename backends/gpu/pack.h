@@ -48,7 +48,7 @@ struct ReduceTuning {
   uint64_t lane_bytes = 128;  // of one result that are worth a lane of it
   uint64_t short_rows = kShortRows;
   uint64_t columns_blocks = 264;  // enough for a columns kernel
-  uint64_t across = 128;  // bytes of a row of threads of a columns kernel
+  uint64_t across = 256;  // bytes of a row of threads of a columns kernel
 };
 
 // Packs a reduction of `in`, which has elements, over `axes`.  With args->parts

@@ -147,7 +147,6 @@ void ChooseParts(const ReduceTuning& tuning, ReduceArgs* args) {
 
 // ---- Columns
 
-constexpr uint64_t kAcrossSingle = 32;
 // The elements of one result that are worth a thread, and in a thread those
 // that are worth a part.
 constexpr uint64_t kPerRowThread = 4;
@@ -158,6 +157,9 @@ constexpr uint64_t kLeastColumnParts = 3;
 // bytes.
 constexpr uint64_t kFewColumnBlocks = 192;
 constexpr uint64_t kLeastAcross = 32;
+// The least bytes of a row of threads that has results to itself, where rows
+// begin at packs.
+constexpr uint64_t kLeastAlone = 128;
 
 uint64_t PartialSize(uint32_t dtype) {
   if (dtype == DEVRT_COMPLEX128) return 16;
@@ -166,32 +168,29 @@ uint64_t PartialSize(uint32_t dtype) {
   return is_float ? 4 : 8;
 }
 
-uint64_t ColumnsPackOf(const ReduceArgs& args, uint64_t columns) {
-  const uint64_t item = tensor::DtypeSize(args.in.dtype);
-  const auto pack = static_cast<uint64_t>(ColumnsPack(item));
+// Returns true if every row of the input begins at a pack.
+bool RowsBeginAtPacks(const ReduceArgs& args, uint64_t bytes) {
   uint64_t bits = reinterpret_cast<uintptr_t>(args.in.data) |
                   static_cast<uint64_t>(args.reduced.strides[0][0]);
   for (uint32_t k = 1; k < args.kept.axes; ++k) {
     bits |= static_cast<uint64_t>(args.kept.strides[k][0]);
   }
-  return columns % pack == 0 && bits % (item * pack) == 0 ? pack : 1;
+  return bits % bytes == 0;
 }
 
-void ChooseColumnParts(const ReduceTuning& tuning, uint64_t width,
-                       ReduceArgs* args) {
+void ChooseColumnParts(const ReduceTuning& tuning, ReduceArgs* args) {
   const uint64_t all = args->reduced.elements;
   const uint64_t size = PartialSize(args->in.dtype);
   const uint64_t least = args->lanes * kPerColumnsPart;
   args->parts = 1;
   args->part_elements = all;
-  if (args->groups > Slot::kMostGroups) return;
+  if (args->groups > ColumnsSlot::kMostGroups) return;
   // The blocks that keep a device busy, or twice as many where they are too few
   // parts.
   uint64_t busy = tuning.columns_blocks / args->groups;
   if (busy < kLeastColumnParts) busy = 2 * tuning.columns_blocks / args->groups;
-  const uint64_t parts =
-      std::min({busy, Slot::kMost * Slot::kBytes / (size * args->kept.elements),
-                kColumnsPartBytes / (size * width), all / least});
+  const uint64_t parts = std::min(
+      {busy, ColumnsSlot::kBytes / (size * args->kept.elements), all / least});
   if (parts < kLeastColumnParts) return;
   args->part_elements = (all + parts - 1) / parts;
   args->parts = static_cast<uint32_t>((all + args->part_elements - 1) /
@@ -210,24 +209,45 @@ bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
   }
   const uint64_t columns =
       kept.axes == 1 ? kept.elements : static_cast<uint64_t>(kept.extents[0]);
-  const uint64_t pack = ColumnsPackOf(*args, columns);
-  const uint64_t most = PowerFrom((columns + pack - 1) / pack);
+  const auto pack = static_cast<uint64_t>(ColumnsPack(item));
+  const uint64_t pack_bytes = pack * static_cast<uint64_t>(item);
+  // Elsewhere a row of threads takes a pack less, since that much is missing
+  // before and behind the results of some rows.  The rows that a thread takes
+  // begin alike if as many rows as a pack has elements are between them.
+  const bool begin_at_packs = RowsBeginAtPacks(*args, pack_bytes);
+  const uint64_t extra = begin_at_packs ? 0 : pack;
+  const uint64_t least = begin_at_packs ? 1 : 2;
+  const uint64_t most =
+      std::max(std::min(PowerFrom((columns + extra + pack - 1) / pack),
+                        begin_at_packs ? kThreads : kThreads / pack),
+               least);
   const uint64_t rows =
       PowerUpTo(std::max<uint64_t>(args->reduced.elements / kPerRowThread, 1));
-  const uint64_t packed = tuning.across / (pack * static_cast<uint64_t>(item));
   uint64_t across = std::min(
-      most, std::max(pack == 1 ? kAcrossSingle : packed, kThreads / rows));
-  args->columns_pack = static_cast<uint32_t>(pack);
+      most, std::max({tuning.across / pack_bytes, kThreads / rows, least}));
   const auto share = [&](uint64_t threads) {
-    const uint64_t width = threads * pack;
     args->lanes = static_cast<uint32_t>(kThreads / threads);
+    const uint64_t width = threads * pack - extra;
+    args->group_columns = static_cast<uint32_t>(width);
     args->column_groups = (columns + width - 1) / width;
     args->groups = args->column_groups * (kept.elements / columns);
-    ChooseColumnParts(tuning, width, args);
+    ChooseColumnParts(tuning, args);
   };
+  // Without parts if that keeps a device busy: parts of results are written,
+  // read and waited for.
+  const uint64_t enough = begin_at_packs ? tuning.columns_blocks * 15 / 16
+                                         : tuning.columns_blocks / 2;
+  const uint64_t alone_least = begin_at_packs ? kLeastAlone : 2 * kLeastAlone;
+  for (uint64_t alone = across; alone * pack_bytes >= alone_least; alone /= 2) {
+    share(alone);
+    if (args->groups < enough) continue;
+    args->parts = 1;
+    args->part_elements = args->reduced.elements;
+    return true;
+  }
   share(across);
-  while (args->groups * args->parts < kFewColumnBlocks && across > 1 &&
-         across * pack * static_cast<uint64_t>(item) > kLeastAcross) {
+  while (args->groups * args->parts < kFewColumnBlocks && across > least &&
+         across * pack_bytes > kLeastAcross) {
     share(across /= 2);
   }
   return true;

@@ -90,8 +90,9 @@ devrt_status Reductions<Api>::Reduce(devrt_stream handle, uint32_t op,
   ReduceArgs args;
   const unsigned blocks = PackReduce(op, to, from, axes, &args);
   const Chosen chosen = Choose(stream->device->kernels.tensors, args);
-  if (args.parts > 1 && args.kind == ReduceKind::kAdjacent) {
-    args.lease = LeaseOf(stream);
+  if (args.parts > 1 && LeasesOf(args.kind) != 0) {
+    const uint32_t lease = LeaseOf(stream);
+    if (lease <= LeasesOf(args.kind)) args.lease = lease;
   }
   if (args.parts > 1 && args.lease == 0) {
     while (args.ticket == 0) args.ticket = ++last_ticket_;

@@ -233,44 +233,50 @@ DEVRT_HOST_DEVICE void ReducePart(const ReduceArgs& args, const Block& block,
 inline constexpr uint32_t kPartsAtOnce = 4;
 
 // Combines a lane's share of the parts of one result, which begin at `parts`.
-template <typename P>
+template <uint32_t kAtOnce = kPartsAtOnce, typename P>
 DEVRT_HOST_DEVICE P CombineSome(const ReduceArgs& args, const Lanes& lanes,
                                 uint32_t lane, const P* parts) {
   return WithOperation<P>(args.op, [&](auto operation) {
     using Operation = decltype(operation);
     P value = NeutralOf<Operation, P>();
-    for (uint32_t i = lane; i < args.parts; i += lanes.count * kPartsAtOnce) {
-      P some[kPartsAtOnce];
-      for (uint32_t k = 0; k < kPartsAtOnce; ++k) {
+    for (uint32_t i = lane; i < args.parts; i += lanes.count * kAtOnce) {
+      P some[kAtOnce];
+      for (uint32_t k = 0; k < kAtOnce; ++k) {
         const uint32_t part = i + k * lanes.count;
-        some[k] = part < args.parts ? LoadFresh(&parts[part])
-                                    : NeutralOf<Operation, P>();
+        some[k] = LoadFresh(&parts[part < args.parts ? part : i]);
       }
-      for (const P& one : some) value = Operation::Apply(value, one);
+      for (uint32_t k = 0; k < kAtOnce; ++k) {
+        if (i + k * lanes.count >= args.parts) continue;
+        value = Operation::Apply(value, some[k]);
+      }
     }
     return value;
   });
 }
 
-// Combines the parts of `count` results from `first` on.  The parts of a result
-// are adjacent.  Works on `together` results at once if there are enough
-// threads.  The order of the parts depends on `together`.
-template <typename T>
-DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
-                                    uint64_t first, uint64_t count,
-                                    uint32_t together,
-                                    const PartialType<T>* parts,
-                                    PartialType<T>* values) {
+// Returns how threads share the parts of `together` results, if there are
+// enough of them.
+DEVRT_HOST_DEVICE inline Lanes LanesOfParts(const ReduceArgs& args,
+                                            uint32_t together) {
   Lanes lanes = {1, true};
   while (lanes.count < args.parts && lanes.count * 2 * together <= kThreads) {
     lanes.count *= 2;
   }
+  return lanes;
+}
+
+// Combines what load(i, lane) returns for result `first` + i, and stores
+// `count` results.
+template <typename T, typename F>
+DEVRT_HOST_DEVICE void StoreCombined(const ReduceArgs& args, const Block& block,
+                                     uint64_t first, uint64_t count,
+                                     const Lanes& lanes, PartialType<T>* values,
+                                     const F& load) {
   for (uint64_t done = 0; done < count; done += lanes.Results()) {
     block.Together([&](uint32_t thread) {
       const uint64_t result = done + lanes.ResultOf(thread);
       if (result >= count) return;
-      values[thread] = CombineSome(args, lanes, lanes.LaneOf(thread),
-                                   parts + result * args.parts);
+      values[thread] = load(result, lanes.LaneOf(thread));
     });
     CombineLanes(args.op, lanes, block, values);
     block.Together([&](uint32_t thread) {
@@ -279,6 +285,21 @@ DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
       StoreResult<T>(args, first + result, values[thread]);
     });
   }
+}
+
+// Combines the parts of `count` results from `first` on.  The parts of a result
+// are adjacent.
+template <typename T>
+DEVRT_HOST_DEVICE void CombineParts(const ReduceArgs& args, const Block& block,
+                                    uint64_t first, uint64_t count,
+                                    const PartialType<T>* parts,
+                                    PartialType<T>* values) {
+  const Lanes lanes = LanesOfParts(args, 1);
+  StoreCombined<T>(args, block, first, count, lanes, values,
+                   [&](uint64_t result, uint32_t lane) {
+                     return CombineSome(args, lanes, lane,
+                                        parts + result * args.parts);
+                   });
 }
 
 // Returns true if this is the last block of the slot's owner.
@@ -331,7 +352,7 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
     }
     if (parts == nullptr) continue;
     if (slot != nullptr && !IsLast(block, slot, shared)) return;
-    CombineParts<T>(args, block, first, count, 1, parts, shared->lanes);
+    CombineParts<T>(args, block, first, count, parts, shared->lanes);
   }
   if (slot == nullptr) return;
   block.Together([&](uint32_t thread) {
@@ -343,8 +364,9 @@ DEVRT_HOST_DEVICE void ReduceBlock(const ReduceArgs& args, const Block& block,
 }
 
 // devrt_reduce_claim, which runs in one thread.
-DEVRT_HOST_DEVICE inline void ClaimSlot(Slot* slots, uint32_t ticket) {
-  AtomicReplace(&slots[ticket % kSlots].owner, 0, ticket);
+template <typename TheSlot>
+DEVRT_HOST_DEVICE void ClaimSlot(TheSlot* slots, uint32_t ticket) {
+  AtomicReplace(&slots[ticket % TheSlot::kCount].owner, 0, ticket);
 }
 
 }  // namespace devrt::gpu

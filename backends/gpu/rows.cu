@@ -40,7 +40,10 @@ constexpr int kRowsBlocks = sizeof(T) == 2
     Tile::Run(a, Block{blockIdx.x, gridDim.x}, &shared);                  \
   }
 #define DEVRT_KERNEL_TURN(name, type, side_x, side_y, rows)                 \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)     \
+  extern "C" __global__ void __launch_bounds__(                             \
+      devrt::gpu::kThreads,                                                 \
+      (devrt::gpu::Turn<type, side_x, side_y,                               \
+                        devrt::gpu::TurnRows::rows>::kBlocks))              \
       devrt_turn_##name(const __grid_constant__ devrt::gpu::TileArgs a) {   \
     using Turn =                                                            \
         devrt::gpu::Turn<type, side_x, side_y, devrt::gpu::TurnRows::rows>; \

@@ -42,7 +42,7 @@ constexpr bool HasFold(size_t fold, size_t dtype) {
          (fold != DEVRT_REDUCE_MIN && fold != DEVRT_REDUCE_MAX);
 }
 // The number of kernels in kernel_tiles.inc.
-inline constexpr size_t kTileKernelCount = 9;
+inline constexpr size_t kTileKernelCount = 11;
 
 // The number of elements that a thread of an apply kernel takes at once: 16
 // bytes, or 4 small ones.
@@ -109,12 +109,11 @@ struct FillArgs {
   Walk<1> walk;
 };
 
-// The number of adjacent results that a thread of a columns kernel takes.
+// The number of adjacent results that a thread of a columns kernel takes: 16
+// bytes of elements, or 8 small ones.
 constexpr int ColumnsPack(size_t item) {
-  return item <= 4 ? 4 : static_cast<int>(16 / item);
+  return item == 1 ? 8 : static_cast<int>(16 / item);
 }
-// The bytes of the parts of a group of results.
-inline constexpr uint32_t kColumnsPartBytes = 1 << 15;
 
 // The kernels of devrt.reduce/0.
 enum class ReduceKind : uint32_t {
@@ -140,10 +139,9 @@ struct ReduceArgs {
   // or 0 and the ticket of the claim kernel before, which is not 0.
   uint32_t lease;
   uint32_t ticket;
-  // For a columns kernel, which reduces one axis: the adjacent results of a
-  // thread (1 or ColumnsPack), and the groups of results on the innermost axis
-  // and in total.
-  uint32_t columns_pack;
+  // For a columns kernel, which reduces one axis: the results of a group, and
+  // the groups of results on the innermost axis and in total.
+  uint32_t group_columns;
   uint64_t column_groups;
   uint64_t groups;
   Operand out;
@@ -152,23 +150,42 @@ struct ReduceArgs {
   Walk<1> reduced;
 };
 
-// Partial results of blocks that share the work.  Each device has kSlots of
-// them.
+// Partial results of blocks that share the work.  Each device has kCount of
+// them for each kind of kernel.
 struct Slot {
+  static constexpr uint32_t kCount = 32;
   static constexpr uint32_t kMost = 4096;        // of all results together
   static constexpr uint32_t kMostOfGroup = 512;  // of the results of one block
   static constexpr uint32_t kBytes = 16;
-  // Groups of columns in parts, or results of adjacent elements.
-  static constexpr uint32_t kMostGroups = 512;
-  uint32_t owner;  // a ticket, or 0
-  uint32_t done;   // blocks, or results of adjacent elements
+  static constexpr uint32_t kMostGroups = 512;  // results of adjacent elements
+  uint32_t owner;                               // a ticket, or 0
+  uint32_t done;  // blocks, or results of adjacent elements
   uint64_t unused;
   uint32_t group_done[kMostGroups];  // blocks
   uint8_t partials[kMost * kBytes];
 };
-inline constexpr uint32_t kSlots = 32;
-// An adjacent kernel has these slots more, each of which is one stream's.
+inline constexpr uint32_t kSlots = Slot::kCount;
+// Those of the columns kernels, whose results are many.  There are kLeased
+// more, which are those of the first streams that have leases.
+struct ColumnsSlot {
+  static constexpr uint32_t kCount = 8;
+  static constexpr uint32_t kLeased = 8;
+  static constexpr uint32_t kBytes = 1 << 18;
+  static constexpr uint32_t kMostGroups = 512;
+  uint32_t owner;
+  uint32_t done;  // blocks
+  uint64_t unused;
+  uint32_t group_done[kMostGroups];  // blocks
+  uint8_t partials[kBytes];
+};
+// An adjacent kernel has these slots more, each of which is one stream's: its
+// lease is their number, from 1 on.
 inline constexpr uint32_t kLeasedSlots = 32;
+constexpr uint32_t LeasesOf(ReduceKind kind) {
+  return kind == ReduceKind::kAdjacent  ? kLeasedSlots
+         : kind == ReduceKind::kColumns ? ColumnsSlot::kLeased
+                                        : 0;
+}
 
 }  // namespace devrt::gpu
 

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies of small elements between tensors whose adjacent elements are on
-// different axes, as functions of a block's number: as tile_kernel.h, but by
-// words of several elements, wherever rows begin and end.  Where rows are not
-// whole words, the kernels load words whole, with up to 3 bytes before a row
-// and behind it.  They store whole words too: a tile then stores, of each row
-// of the output, the words that begin in it, and loads what these need of the
-// next tile.  Only the ends of rows are stored element by element.
+// Copies between tensors whose adjacent elements are on different axes, as
+// functions of a block's number: as tile_kernel.h, but by words of several
+// elements, wherever rows begin and end.  Where rows of the output begin
+// anywhere, a tile stores of each row the elements that begin at a multiple of
+// 32 bytes, and so for each row others: what memory is written in is 32 bytes,
+// and one that two tiles write is read and written twice.  The tile loads what
+// the row that begins first needs, and what the row that ends last needs.  Only
+// the ends of rows are stored element by element.
 
 #ifndef DEVRT_BACKENDS_GPU_TURN_KERNEL_H_
 #define DEVRT_BACKENDS_GPU_TURN_KERNEL_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/gpu/device_code.h"
 #include "backends/gpu/tile_kernel.h"
 
 namespace devrt::gpu {
+
+// Where rows begin anywhere, tiles store from multiples of these bytes on.
+inline constexpr uint32_t kTurnLead = 32;
 
 // Returns the word that begins `bytes` behind the beginning of `low`.
 DEVRT_HOST_DEVICE inline uint32_t WordAcross(uint32_t low, uint32_t high,
@@ -45,40 +50,57 @@ DEVRT_HOST_DEVICE inline uint32_t PickBytes(uint32_t low, uint32_t high,
 #endif
 }
 
-// Tiles of kX by kY words of kGroup elements of type T.  With kAny the last
-// word on y belongs to the next tile.
-template <typename T, uint32_t kX, uint32_t kY, TurnRows kRowsAre>
+// What is moved at once: 4 bytes, or an element of 8.
+template <typename T>
+using TurnWord = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// Tiles of kX by kY words of kGroup elements of type T.  With kAny the first
+// kLead words on y are stored by the tile before, but for those that share
+// kTurnLead bytes of the output with what this tile stores.  A thread stores
+// kTogether words at once.
+template <typename T, uint32_t kX, uint32_t kY, TurnRows kRowsAre,
+          uint32_t kTogether =
+              (sizeof(T) < 4 && kRowsAre == TurnRows::kAny) ? 2 : 1>
 struct Turn {
-  static constexpr bool kStoresWhole = kRowsAre == TurnRows::kWhole;
-  static constexpr uint32_t kGroup = 4 / sizeof(T);
+  using Word = TurnWord<T>;
+  static constexpr uint32_t kGroup = sizeof(Word) / sizeof(T);
   static constexpr uint32_t kSideX = kX * kGroup;
-  static constexpr uint32_t kStored = kStoresWhole ? kY : kY - 1;  // words on y
+  static constexpr uint32_t kLead =
+      kRowsAre == TurnRows::kWhole ? 0 : kTurnLead / sizeof(Word);
+  static constexpr uint32_t kLeading = kLead * kGroup;  // elements
+  static constexpr uint32_t kStored = kY - kLead;       // words on y
   static constexpr uint32_t kSideY = kStored * kGroup;
   static constexpr uint32_t kRows = kThreads / kTileLanes;  // at once
-  static constexpr uint32_t kWordsAtOnce = 16;  // that a thread loads
+  static constexpr uint32_t kWordsAtOnce = 18;  // that a thread loads
+  // How many blocks shall fit a multiprocessor.
+  static constexpr int kBlocks = sizeof(T) == 1 && kLead != 0 ? 5 : 4;
+  static_assert(kStored * sizeof(Word) % kTurnLead == 0);
   // One word more in a row, so that the words of a column are in different
   // banks.
   struct Shared {
-    uint32_t words[kGroup][kX][kY + 1];
+    Word words[kGroup][kX][kY + 1];
   };
+  // The elements on y are counted from the first that the tile may load.
   struct Place {
-    uint32_t width, height;  // the elements that are loaded
-    bool is_first, is_last;  // on y
+    uint32_t width;       // the elements that exist, on x
+    uint32_t begin, end;  // the elements that exist, on y
     const char* in;
     char* out;
 
     DEVRT_HOST_DEVICE Place(const TileArgs& args, uint32_t tile) {
       uint32_t rest = args.tiles_y.Divide(&tile);
       uint32_t matrix = args.tiles_x.Divide(&rest);
+      constexpr uint32_t kLoaded = kY * kGroup;
       const uint32_t x = rest * kSideX, y = tile * kSideY;
       width = args.extent_x - x < kSideX ? args.extent_x - x : kSideX;
-      constexpr uint32_t kLoaded = kY * kGroup;
-      height = args.extent_y - y < kLoaded ? args.extent_y - y : kLoaded;
-      is_first = y == 0;
-      // Rows of the output end in this tile, or in the word behind it.
-      is_last = height < kLoaded;
-      in = static_cast<const char*>(args.in) + x * sizeof(T) + y * args.in_y;
-      out = static_cast<char*>(args.out) + x * args.out_x + y * sizeof(T);
+      begin = y == 0 ? kLeading : 0;
+      const uint32_t left = args.extent_y + kLeading - y;
+      end = left < kLoaded ? left : kLoaded;
+      const int64_t first = int64_t{y} - int64_t{kLeading};
+      in =
+          static_cast<const char*>(args.in) + x * sizeof(T) + first * args.in_y;
+      out = static_cast<char*>(args.out) + x * args.out_x +
+            first * static_cast<int64_t>(sizeof(T));
       for (uint32_t k = 0; k < args.batch_axes; ++k) {
         const uint32_t next = args.batch[k].Divide(&matrix);
         in += static_cast<int64_t>(matrix) * args.batch_strides[k][0];
@@ -87,43 +109,50 @@ struct Turn {
       }
     }
     DEVRT_HOST_DEVICE bool IsWhole() const {
-      return width == kSideX && height == kY * kGroup;
+      return width == kSideX && begin == 0 && end == kY * kGroup;
     }
   };
 
   // A word of elements, and the words that it lies in.
   struct Halves {
-    uint32_t low = 0, high = 0, bits = 0;
+    Word low = 0, high = 0;
+    uint32_t bits = 0;
 
     // Loads the elements from `from` on, of which `count` exist.  On the device
     // the words are loaded whole, with what lies around the elements.
     DEVRT_HOST_DEVICE void Load(const char* from, uint32_t count) {
 #if DEVRT_ON_DEVICE
-      const auto skip = static_cast<uint32_t>(
-          reinterpret_cast<uintptr_t>(from) % sizeof(uint32_t));
-      const auto* const words = reinterpret_cast<const uint32_t*>(
-          reinterpret_cast<uintptr_t>(from) & ~uintptr_t{3});
+      const auto skip =
+          kGroup == 1 ? 0u
+                      : static_cast<uint32_t>(
+                            reinterpret_cast<uintptr_t>(from) % sizeof(Word));
+      const auto* const words = reinterpret_cast<const Word*>(from - skip);
       if (count != 0) low = words[0];
-      if (skip != 0 && skip + count * sizeof(T) > sizeof(uint32_t)) {
+      if (skip != 0 && skip + count * sizeof(T) > sizeof(Word)) {
         high = words[1];
       }
       bits = skip;
 #else
       for (uint32_t i = 0; i < kGroup && i < count; ++i) {
         const T item = *reinterpret_cast<const T*>(from + i * sizeof(T));
-        low |= static_cast<uint32_t>(item) << (i * sizeof(T) * 8);
+        low |= static_cast<Word>(item) << (i * sizeof(T) * 8);
       }
 #endif
     }
-    DEVRT_HOST_DEVICE uint32_t Word() const {
-      return WordAcross(low, high, bits);
+    DEVRT_HOST_DEVICE Word Whole() const {
+      if constexpr (kGroup == 1) {
+        return low;
+      } else {
+        return WordAcross(low, high, bits);
+      }
     }
   };
 
   // Makes columns of the rows of a square of elements.
-  DEVRT_HOST_DEVICE static void Transpose(const uint32_t* rows,
-                                          uint32_t* columns) {
-    if constexpr (kGroup == 2) {
+  DEVRT_HOST_DEVICE static void Transpose(const Word* rows, Word* columns) {
+    if constexpr (kGroup == 1) {
+      columns[0] = rows[0];
+    } else if constexpr (kGroup == 2) {
       columns[0] = PickBytes(rows[0], rows[1], 0x5410);
       columns[1] = PickBytes(rows[0], rows[1], 0x7632);
     } else {
@@ -138,18 +167,21 @@ struct Turn {
     }
   }
 
-  DEVRT_HOST_DEVICE static uint32_t Normal(const TileArgs& args,
-                                           uint32_t word) {
-    if (sizeof(T) != 1 || args.is_bool == 0) return word;
-    // The upper bit of each byte that has a bit.
-    return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
+  DEVRT_HOST_DEVICE static Word Normal(const TileArgs& args, Word word) {
+    if constexpr (sizeof(T) == 1) {
+      // The upper bit of each byte that has a bit.
+      if (args.is_bool != 0) {
+        return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
+      }
+    }
+    return word;
   }
 
   template <bool kWhole>
   DEVRT_HOST_DEVICE static void Load(const TileArgs& args, const Place& place,
                                      uint32_t thread, Shared* shared) {
-    constexpr uint32_t kAtOnce =
-        kWordsAtOnce / kGroup < kY / kRows ? kWordsAtOnce / kGroup : kY / kRows;
+    constexpr uint32_t kAll = kY / kRows, kMost = kWordsAtOnce / kGroup;
+    constexpr uint32_t kAtOnce = AtOnce(kAll, kMost);
     const uint32_t lane = thread % kTileLanes, row = thread / kTileLanes;
     for (uint32_t k = 0; k < kX; k += kTileLanes) {
       const uint32_t x = (lane + k) * kGroup;
@@ -164,12 +196,13 @@ struct Turn {
           const char* at = from;
           for (uint32_t j = 0; j < kGroup; ++j, at += args.in_y) {
             const uint32_t y = (first + i * kRows) * kGroup + j;
-            halves[i][j].Load(at, kWhole || y < place.height ? count : 0);
+            const bool exists = kWhole || (y >= place.begin && y < place.end);
+            halves[i][j].Load(at, exists ? count : 0);
           }
         }
         for (uint32_t i = 0; i < kAtOnce; ++i) {
-          uint32_t rows[kGroup], columns[kGroup];
-          for (uint32_t j = 0; j < kGroup; ++j) rows[j] = halves[i][j].Word();
+          Word rows[kGroup], columns[kGroup];
+          for (uint32_t j = 0; j < kGroup; ++j) rows[j] = halves[i][j].Whole();
           Transpose(rows, columns);
           for (uint32_t j = 0; j < kGroup; ++j) {
             shared->words[j][lane + k][first + i * kRows] =
@@ -180,66 +213,61 @@ struct Turn {
     }
   }
 
-  // Stores the whole words of a row of the tile: `to` is where the tile's row
-  // begins in the output, `bytes` how many are loaded.
-  DEVRT_HOST_DEVICE static void StoreRow(char* to, const uint32_t* words,
-                                         uint32_t lane, uint32_t bytes) {
-    const auto skip =
-        kStoresWhole
-            ? 0u
-            : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % 4);
-    auto* const aligned = reinterpret_cast<uint32_t*>(
-        reinterpret_cast<uintptr_t>(to) & ~uintptr_t{3});
-    // The first word begins in the tile before, which stores it.
-    const uint32_t first = skip != 0 ? 1 : 0;
-    DEVRT_UNROLLED
-    for (uint32_t i = lane; i < kStored; i += kTileLanes) {
-      const uint32_t k = i + first;
-      if (k * 4 + 4 > bytes + skip) continue;
-      aligned[k] =
-          skip == 0 ? words[k] : WordAcross(words[k - 1], words[k], 4 - skip);
+  // Stores the elements that exist of a word of the output, which begins with
+  // element `y` of the tile's row.
+  DEVRT_HOST_DEVICE static void StoreSome(const Place& place, char* to,
+                                          uint32_t y, Word word) {
+    DEVRT_NOT_UNROLLED
+    for (uint32_t i = 0; i < kGroup; ++i) {
+      if (y + i < place.begin || y + i >= place.end) continue;
+      reinterpret_cast<T*>(to)[i] = static_cast<T>(word >> (i * sizeof(T) * 8));
     }
   }
 
-  DEVRT_HOST_DEVICE static void StoreWords(const TileArgs& args,
-                                           const Place& place, uint32_t thread,
-                                           const Shared& shared) {
+  // Stores a row of the tile: `row` is where it begins in the output.
+  DEVRT_HOST_DEVICE static void StoreRow(const Place& place, char* row,
+                                         const Word* words, uint32_t lane) {
+    // The bytes that the tile before stores.
+    uint32_t skip = 0;
+    if constexpr (kLead != 0) {
+      skip = kTurnLead - static_cast<uint32_t>(
+                             reinterpret_cast<uintptr_t>(row) % kTurnLead);
+    }
+    words += skip / sizeof(Word);
+    DEVRT_UNROLLED
+    for (uint32_t i = lane * kTogether; i < kStored;
+         i += kTileLanes * kTogether) {
+      Pack<Word, kTogether> pack;
+      for (uint32_t k = 0; k < kTogether; ++k) {
+        pack.items[k] = words[i + k];
+        // The word behind it is there: a row has one more, and skips fewer than
+        // kLead if they are not whole.
+        if constexpr (kLead != 0 && kGroup != 1) {
+          pack.items[k] =
+              WordAcross(pack.items[k], words[i + k + 1], skip % sizeof(Word));
+        }
+      }
+      char* const to = row + skip + i * sizeof(Word);
+      const auto y = static_cast<uint32_t>(skip / sizeof(T)) + i * kGroup;
+      if (y >= place.begin && y + kGroup * kTogether <= place.end) {
+        *reinterpret_cast<Pack<Word, kTogether>*>(to) = pack;
+        continue;
+      }
+      for (uint32_t k = 0; k < kTogether; ++k) {
+        StoreSome(place, to + k * sizeof(Word), y + k * kGroup, pack.items[k]);
+      }
+    }
+  }
+
+  DEVRT_HOST_DEVICE static void Store(const TileArgs& args, const Place& place,
+                                      uint32_t thread, const Shared& shared) {
     const uint32_t lane = thread % kTileLanes, row = thread / kTileLanes;
-    const auto bytes = static_cast<uint32_t>(place.height * sizeof(T));
     // The rows of a thread have one number within their groups.
     const auto& words = shared.words[row % kGroup];
     char* to = place.out + row * args.out_x;
     const int64_t step = args.out_x * kRows;
     for (uint32_t x = row; x < place.width; x += kRows, to += step) {
-      StoreRow(to, words[x / kGroup], lane, bytes);
-    }
-  }
-
-  // Stores the elements of the output's rows before their first whole word and
-  // behind the last.
-  DEVRT_HOST_DEVICE static void StoreEnds(const TileArgs& args,
-                                          const Place& place, uint32_t thread,
-                                          const Shared& shared) {
-    if (!place.is_first && !place.is_last) return;
-    constexpr uint32_t kMost = 2 * kGroup;  // at both ends of a row
-    for (uint32_t i = thread; i < place.width * kMost; i += kThreads) {
-      const uint32_t x = i / kMost, k = i % kGroup;
-      const bool is_end = i % kMost >= kGroup;
-      char* const to = place.out + x * args.out_x;
-      const auto skipped = static_cast<uint32_t>(
-          reinterpret_cast<uintptr_t>(to) % 4 / sizeof(T));
-      uint32_t y = k;
-      if (is_end) {
-        const uint32_t end = (place.height + skipped) / kGroup * kGroup;
-        if (!place.is_last) continue;
-        y += end > skipped ? end - skipped : 0;
-      } else if (!place.is_first || skipped == 0 || y >= kGroup - skipped) {
-        continue;
-      }
-      if (y >= place.height) continue;
-      const uint32_t word = shared.words[x % kGroup][x / kGroup][y / kGroup];
-      reinterpret_cast<T*>(to)[y] =
-          static_cast<T>(word >> (y % kGroup * sizeof(T) * 8));
+      StoreRow(place, to, words[x / kGroup], lane);
     }
   }
 
@@ -254,10 +282,15 @@ struct Turn {
         Load<false>(args, place, thread, shared);
       }
     });
-    block.ForEachThread([&](uint32_t thread) {
-      StoreWords(args, place, thread, *shared);
-      if (!kStoresWhole) StoreEnds(args, place, thread, *shared);
-    });
+    block.ForEachThread(
+        [&](uint32_t thread) { Store(args, place, thread, *shared); });
+  }
+
+ private:
+  // The largest number up to `most` that divides `all`.
+  static constexpr uint32_t AtOnce(uint32_t all, uint32_t most) {
+    while (all % most != 0) --most;
+    return most;
   }
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/gpu/adjacent_kernel.h"
+#include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/rows_kernel.h"
 #include "backends/gpu/turn_kernel.h"
@@ -87,12 +88,18 @@ struct Place {
   int64_t first, gap;
 };
 
+// Returns where in memory that has 32 bytes more its first multiple of 32 is.
+uint8_t* AlignedIn(std::vector<uint8_t>* bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(bytes->data());
+  return bytes->data() + (32 - at % 32);
+}
+
 // Copies the transpose of a matrix, and returns the kernel's name.
 std::string Transpose(uint32_t dtype, int64_t rows, int64_t columns,
                       const Place& from, const Place& to) {
   const auto item = static_cast<int64_t>(tensor::DtypeSize(dtype));
   const int64_t in_row = columns + from.gap, out_row = rows + to.gap;
-  constexpr int64_t kAround = 16;
+  constexpr int64_t kAround = 64;
   std::vector<uint8_t> in(
       static_cast<size_t>((rows * in_row + from.first) * item + 2 * kAround));
   std::vector<uint8_t> out(
@@ -100,26 +107,24 @@ std::string Transpose(uint32_t dtype, int64_t rows, int64_t columns,
       0xee);
   std::iota(in.begin(), in.end(), uint8_t{1});
   std::vector<uint8_t> want = out;
+  uint8_t* const in_first = AlignedIn(&in) + from.first * item;
+  uint8_t* const out_first = AlignedIn(&out) + to.first * item;
+  const int64_t out_begin = out_first - out.data();
   for (int64_t i = 0; i < rows * columns; ++i) {
     const int64_t row = i / columns, column = i % columns;
-    std::memcpy(&want[static_cast<size_t>(
-                    kAround + (to.first + column * out_row + row) * item)],
-                &in[static_cast<size_t>(
-                    kAround + (from.first + row * in_row + column) * item)],
-                static_cast<size_t>(item));
+    std::memcpy(
+        &want[static_cast<size_t>(out_begin + (column * out_row + row) * item)],
+        in_first + (row * in_row + column) * item, static_cast<size_t>(item));
   }
   FastApply fast;
   ApplyArgs args;
   uint32_t kernel = 0;
-  const auto tensor_at = [&](std::vector<uint8_t>& bytes, int64_t first,
-                             const std::vector<int64_t>& strides) {
-    return TensorOf(bytes.data() + kAround + first * item, dtype,
-                    {columns, rows}, strides);
-  };
-  const Inputs inputs = {tensor_at(in, from.first, {item, in_row * item})};
-  (void)PackApply(DEVRT_OP_COPY,
-                  tensor_at(out, to.first, {out_row * item, item}), inputs,
-                  &fast, &args, &kernel);
+  const Inputs inputs = {
+      TensorOf(in_first, dtype, {columns, rows}, {item, in_row * item})};
+  (void)PackApply(
+      DEVRT_OP_COPY,
+      TensorOf(out_first, dtype, {columns, rows}, {out_row * item, item}),
+      inputs, &fast, &args, &kernel);
   EXPECT_EQ(fast.path, FastApply::Path::kTiles);
   RunTiles(fast);
   EXPECT_EQ(out, want) << rows << " x " << columns << " of " << item
@@ -130,8 +135,10 @@ std::string Transpose(uint32_t dtype, int64_t rows, int64_t columns,
 
 TEST(TransposeTest, RowsBeginAndEndAnywhere) {
   std::set<std::string> seen;
-  for (const uint32_t dtype : {DEVRT_UINT8, DEVRT_UINT16}) {
+  for (const uint32_t dtype :
+       {DEVRT_UINT8, DEVRT_UINT16, DEVRT_FLOAT32, DEVRT_FLOAT64}) {
     for (const auto& [rows, columns] : {std::pair{256, 128},
+                                        {352, 65},
                                         {255, 131},
                                         {9, 300},
                                         {261, 10},
@@ -150,7 +157,8 @@ TEST(TransposeTest, RowsBeginAndEndAnywhere) {
       }
     }
   }
-  EXPECT_EQ(seen, (std::set<std::string>{"1", "1_any", "2", "2_any"}));
+  EXPECT_EQ(seen, (std::set<std::string>{"1", "1_any", "2", "2_any", "4",
+                                         "4_any", "8", "8_any"}));
 }
 
 // Copies the rows of two matrices; both operands' rows begin anywhere.
@@ -271,6 +279,40 @@ TEST(AdjacentTest, PartsInEverySlot) {
     const ReduceArgs args = SumRows<float>(DEVRT_FLOAT32, 1, 20'003, kind);
     EXPECT_EQ(args.kind, ReduceKind::kAdjacent);
     EXPECT_GT(args.parts, 1u);
+  }
+}
+
+// Whole packs are loaded, with what lies around a row.
+TEST(ColumnsTest, PartsInEverySlot) {
+  constexpr uint32_t kTicket = 5;
+  constexpr int64_t kRows = 20'000, kColumns = 3, kRow = kColumns + 2;
+  const std::vector<float> in = Numbers<float>(kRows * kRow + 8);
+  std::vector<float> want(kColumns);
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    want[static_cast<size_t>(i % kColumns)] +=
+        in[static_cast<size_t>(4 + i / kColumns * kRow + i % kColumns)];
+  }
+  for (const Slots kind :
+       {Slots::kClaimed, Slots::kLeased, Slots::kOfAnother}) {
+    std::vector<float> out(kColumns, -1);
+    ReduceArgs args;
+    const unsigned blocks = PackReduce(
+        DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, kColumns}),
+        TensorOf(in.data() + 4, DEVRT_FLOAT32, {kRows, kColumns},
+                 {kRow * 4, 4}),
+        1, &args);
+    ASSERT_EQ(args.kind, ReduceKind::kColumns);
+    ASSERT_GT(args.parts, 1u);
+    args.ticket = kTicket;
+    if (kind == Slots::kLeased) args.lease = ColumnsSlot::kLeased;
+    const std::unique_ptr<ColumnsSlot[]> slots(
+        new ColumnsSlot[ColumnsSlot::kCount + ColumnsSlot::kLeased]());
+    slots[kTicket].owner = kind == Slots::kOfAnother ? kTicket + 8 : kTicket;
+    const auto shared = std::make_unique<ColumnsShared<float>>();
+    Launch(blocks, [&](const Block& block) {
+      ColumnsBlock<float>(args, block, slots.get(), shared.get());
+    });
+    EXPECT_EQ(out, want);
   }
 }
 

@@ -4,85 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <random>
 #include <set>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "backends/gpu/adjacent_kernel.h"
-#include "backends/gpu/columns_kernel.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/slot_leases.h"
+#include "tests/gpu/reduce_fixture.h"
 #include "tests/gpu/tensors.h"
 
 namespace devrt::gpu {
 namespace {
 
-constexpr uint32_t kTicket = 5;
-
-// Runs of one kernel after the other; blocks in the given order.
-class ReduceTest : public ::testing::Test {
+class IntegersTest : public ReduceTest {
  protected:
-  template <typename T>
-  void Launch(const ReduceArgs& args, unsigned blocks, bool backwards = false) {
-    for (unsigned i = 0; i < blocks; ++i) {
-      RunBlock<T>(args, Block{backwards ? blocks - 1 - i : i, blocks});
-    }
-  }
-  template <typename T>
-  void RunBlock(const ReduceArgs& args, const Block& block) {
-    ++seen_[{args.kind, args.parts > 1}];
-    if (args.kind == ReduceKind::kColumns) {
-      const auto shared = std::make_unique<ColumnsShared<T>>();
-      return ColumnsBlock<T>(args, block, slots_.get(), shared.get());
-    }
-    if (args.kind == ReduceKind::kGathered) {
-      const auto shared = std::make_unique<Shared<PartialType<T>>>();
-      return ReduceBlock<T>(args, block, slots_.get(), shared.get());
-    }
-    (void)WithFolding<T>(args.op, [&](const auto& folding) {
-      using Operation = typename std::decay_t<decltype(folding)>::Operation;
-      if (args.kind == ReduceKind::kAdjacent) {
-        const auto shared = std::make_unique<AdjacentShared<T, Operation>>();
-        AdjacentBlock<T, Operation>(args, block, slots_.get(), shared.get());
-      } else {
-        PerThread<typename Folding<T, Operation>::Few> shared[kShortRows];
-        ShortBlock<T, Operation>(args, block, shared);
-      }
-      return 0;
-    });
-  }
-  Slot& TheSlot() { return slots_[kTicket % kSlots]; }
-
-  // Of a float tensor; `blocks` is what was launched.
-  unsigned Pack(uint32_t op, const std::vector<float>& in,
-                const std::vector<int64_t>& shape, uint32_t axes,
-                std::vector<float>* out, ReduceArgs* args) {
-    std::vector<int64_t> reduced = shape;
-    int64_t results = 1;
-    for (size_t k = 0; k < shape.size(); ++k) {
-      if ((axes >> k & 1) != 0) reduced[k] = 1;
-      results *= reduced[k];
-    }
-    out->assign(static_cast<size_t>(results), -1);
-    const unsigned blocks =
-        PackReduce(op, TensorOf(out->data(), DEVRT_FLOAT32, reduced),
-                   TensorOf(in.data(), DEVRT_FLOAT32, shape), axes, args);
-    args->ticket = kTicket;
-    return blocks;
-  }
-
-  std::vector<float> Random(size_t count) {
-    std::uniform_real_distribution<float> any(-1, 1);
-    std::vector<float> values(count);
-    for (float& value : values) value = any(random_);
-    return values;
-  }
-
   // Exact sums, over shapes that lead to each way of sharing the work.
   template <typename T>
   void SumIntegers(uint32_t dtype) {
@@ -125,23 +60,16 @@ class ReduceTest : public ::testing::Test {
             ASSERT_LE(args.parts * kThreads / args.lanes, Slot::kMostOfGroup);
           } else {
             ASSERT_LE(args.parts * args.kept.elements * sizeof(int64_t),
-                      Slot::kMost * Slot::kBytes);
-            ASSERT_LE(args.parts * args.columns_pack * kThreads / args.lanes *
-                          sizeof(int64_t),
-                      kColumnsPartBytes);
-            ASSERT_LE(args.groups, Slot::kMostGroups);
+                      ColumnsSlot::kBytes);
+            ASSERT_LE(args.groups, ColumnsSlot::kMostGroups);
           }
-          ClaimSlot(slots_.get(), kTicket);
+          Claim(kTicket);
         }
         Launch<T>(args, blocks);
         ASSERT_EQ(out, want) << rows << " x " << columns << ", axes " << axes;
       }
     }
   }
-
-  std::mt19937 random_{20261122};
-  std::unique_ptr<Slot[]> slots_{new Slot[kSlots + kLeasedSlots]()};
-  std::map<std::pair<ReduceKind, bool>, int> seen_;  // and whether in parts
 };
 
 // ANY and ALL of a lane, a few and none of whose elements are true.
@@ -159,7 +87,7 @@ TEST_F(ReduceTest, TruthsOfEveryKind) {
             TensorOf(in.data(), DEVRT_FLOAT32, {static_cast<int64_t>(count)}),
             1, &args);
         args.ticket = kTicket;
-        ClaimSlot(slots_.get(), kTicket);
+        Claim(kTicket);
         Launch<float>(args, blocks);
         TheSlot().owner = 0;
         EXPECT_EQ(out, (odd < count) == is_any ? 1 : 0)
@@ -187,18 +115,22 @@ TEST_F(ReduceTest, ResultDoesNotDependOnTheOrderOfParts) {
       const unsigned blocks =
           Pack(DEVRT_REDUCE_SUM, in, c.shape, c.axes, out, &args);
       ASSERT_GT(args.parts, 1u) << count;
-      ClaimSlot(slots_.get(), kTicket);
+      Claim(kTicket);
       Launch<float>(args, blocks, order);
-      EXPECT_EQ(TheSlot().owner, 0u) << "it is free again";
-      EXPECT_EQ(TheSlot().done, 0u);
+      const bool in_columns = args.kind == ReduceKind::kColumns;
+      EXPECT_EQ(in_columns ? TheColumnsSlot().owner : TheSlot().owner, 0u)
+          << "it is free again";
+      EXPECT_EQ(in_columns ? TheColumnsSlot().done : TheSlot().done, 0u);
+      GiveSlotsTo(0);
     }
     const unsigned blocks =
         Pack(DEVRT_REDUCE_SUM, in, c.shape, c.axes, &alone, &args);
-    TheSlot().owner = kTicket + kSlots;  // of a call that still runs
-    ClaimSlot(slots_.get(), kTicket);
+    GiveSlotsTo(kTicket + kSlots);
+    Claim(kTicket);
     Launch<float>(args, blocks);
     EXPECT_EQ(TheSlot().owner, kTicket + kSlots) << "it stays the other's";
-    TheSlot().owner = 0;
+    EXPECT_EQ(TheColumnsSlot().owner, kTicket + kSlots);
+    GiveSlotsTo(0);
     EXPECT_EQ(forwards, backwards);
     EXPECT_EQ(forwards, alone);
   }
@@ -209,17 +141,17 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
   std::vector<float> want, other_want, out, other_out;
   ReduceArgs args, other_args;
   unsigned blocks = Pack(DEVRT_REDUCE_MAX, in, {200'000}, 1, &want, &args);
-  ClaimSlot(slots_.get(), kTicket);
+  Claim(kTicket);
   Launch<float>(args, blocks);
   blocks = Pack(DEVRT_REDUCE_MAX, other, {200'000}, 1, &other_want, &args);
-  ClaimSlot(slots_.get(), kTicket);
+  Claim(kTicket);
   Launch<float>(args, blocks);
 
   Pack(DEVRT_REDUCE_MAX, in, {200'000}, 1, &out, &args);
   Pack(DEVRT_REDUCE_MAX, other, {200'000}, 1, &other_out, &other_args);
   other_args.ticket = kTicket + kSlots;  // the same slot
-  ClaimSlot(slots_.get(), args.ticket);
-  ClaimSlot(slots_.get(), other_args.ticket);
+  Claim(args.ticket);
+  Claim(other_args.ticket);
   for (unsigned i = 0; i < blocks; ++i) {  // in turns
     RunBlock<float>(args, Block{i, blocks});
     RunBlock<float>(other_args, Block{i, blocks});
@@ -233,20 +165,28 @@ TEST_F(ReduceTest, TwoCallsInPartsDoNotMeet) {
 // is ready for the next call.
 TEST_F(ReduceTest, ALeasedSlotNeedsNoClaim) {
   const std::vector<float> in = Random(3 * 70'000);
-  std::vector<float> want, out;
-  ReduceArgs args;
-  unsigned blocks = Pack(DEVRT_REDUCE_SUM, in, {3, 70'000}, 2, &want, &args);
-  ASSERT_EQ(args.kind, ReduceKind::kAdjacent);
-  ASSERT_GT(args.parts, 1u);
-  ClaimSlot(slots_.get(), kTicket);
-  Launch<float>(args, blocks);
-  for (const bool order : {false, true}) {
-    blocks = Pack(DEVRT_REDUCE_SUM, in, {3, 70'000}, 2, &out, &args);
-    args.lease = kLeasedSlots;
-    Launch<float>(args, blocks, order);
-    EXPECT_EQ(out, want);
+  for (const uint32_t axes : {2u, 1u}) {
+    const std::vector<int64_t> shape = axes == 2
+                                           ? std::vector<int64_t>{3, 70'000}
+                                           : std::vector<int64_t>{70'000, 3};
+    std::vector<float> want, out;
+    ReduceArgs args;
+    unsigned blocks = Pack(DEVRT_REDUCE_SUM, in, shape, axes, &want, &args);
+    ASSERT_EQ(args.kind,
+              axes == 2 ? ReduceKind::kAdjacent : ReduceKind::kColumns);
+    ASSERT_GT(args.parts, 1u);
+    Claim(kTicket);
+    Launch<float>(args, blocks);
+    GiveSlotsTo(0);
+    for (const bool order : {false, true}) {
+      blocks = Pack(DEVRT_REDUCE_SUM, in, shape, axes, &out, &args);
+      args.lease = LeasesOf(args.kind);
+      Launch<float>(args, blocks, order);
+      EXPECT_EQ(out, want);
+    }
+    EXPECT_EQ(TheSlot().owner, 0u);
+    EXPECT_EQ(TheColumnsSlot().owner, 0u);
   }
-  EXPECT_EQ(TheSlot().owner, 0u);
 }
 
 TEST(SlotLeasesTest, EachStreamHasASlotOfItsOwnWhileThereAreSome) {
@@ -269,21 +209,7 @@ TEST(SlotLeasesTest, EachStreamHasASlotOfItsOwnWhileThereAreSome) {
   EXPECT_EQ(next.Get(&leases), number);
 }
 
-// The columns kernel loads several elements at once where every row begins at a
-// multiple of them, and one by one elsewhere.
-TEST_F(ReduceTest, UnalignedRowsAreReadByElement) {
-  const std::vector<float> in(9 * 100);
-  std::vector<float> out(8);
-  for (const int64_t row : {8, 9}) {
-    ReduceArgs args;
-    PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, 8}),
-               TensorOf(in.data(), DEVRT_FLOAT32, {100, 8}, {row * 4, 4}), 1,
-               &args);
-    EXPECT_EQ(args.columns_pack, row == 8 ? kColumnsPack<float> : 1);
-  }
-}
-
-TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
+TEST_F(IntegersTest, AreExactInEveryShape) {
   SumIntegers<int32_t>(DEVRT_INT32);
   SumIntegers<int8_t>(DEVRT_INT8);
   for (const auto& way : {std::pair{ReduceKind::kColumns, false},
@@ -292,6 +218,51 @@ TEST_F(ReduceTest, IntegersAreExactInEveryShape) {
                           {ReduceKind::kAdjacent, true},
                           {ReduceKind::kShort, false}}) {
     EXPECT_GT(seen_[way], 0) << static_cast<int>(way.first) << way.second;
+  }
+}
+
+// What lies around a row of a few elements is left out of every operation: here
+// it is what would change the result.
+TEST_F(ReduceTest, ShortRowsLeaveOutWhatIsAround) {
+  struct Case {
+    uint32_t op, dtype;
+    int16_t inside, around;
+  };
+  for (const Case& c : {Case{DEVRT_REDUCE_SUM, DEVRT_INT64, 3, 7},
+                        {DEVRT_REDUCE_PROD, DEVRT_INT64, 1, 7},
+                        {DEVRT_REDUCE_MIN, DEVRT_INT64, 3, -7},
+                        {DEVRT_REDUCE_MAX, DEVRT_INT64, -3, 7},
+                        {DEVRT_REDUCE_ANY, DEVRT_BOOL, 0, 7},
+                        {DEVRT_REDUCE_ALL, DEVRT_BOOL, 3, 0}}) {
+    for (const int64_t columns : {17, 33, 63, 250}) {
+      constexpr int64_t kRows = 9;
+      const int64_t row = columns + 3;
+      std::vector<int16_t> in(static_cast<size_t>(kRows * row + 16), c.around);
+      for (int64_t i = 0; i < kRows * columns; ++i) {
+        in[static_cast<size_t>(5 + i / columns * row + i % columns)] = c.inside;
+      }
+      std::vector<int64_t> out(kRows, -1);
+      const bool is_same = c.op == DEVRT_REDUCE_MIN || c.op == DEVRT_REDUCE_MAX;
+      ReduceArgs args;
+      const unsigned blocks = PackReduce(
+          c.op,
+          TensorOf(out.data(), is_same ? uint32_t{DEVRT_INT16} : c.dtype,
+                   {kRows, 1}, {8, 8}),
+          TensorOf(in.data() + 5, DEVRT_INT16, {kRows, columns}, {row * 2, 2}),
+          2, &args);
+      ASSERT_EQ(args.kind, ReduceKind::kShort);
+      Launch<int16_t>(args, blocks);
+      int64_t want = c.inside;
+      if (c.op == DEVRT_REDUCE_SUM) want *= columns;
+      if (c.dtype == DEVRT_BOOL) want = c.inside != 0 ? 1 : 0;
+      for (const int64_t& result : out) {
+        const int64_t got = c.dtype == DEVRT_BOOL
+                                ? reinterpret_cast<const uint8_t&>(result)
+                            : is_same ? reinterpret_cast<const int16_t&>(result)
+                                      : result;
+        EXPECT_EQ(got, want) << "op " << c.op << ", " << columns;
+      }
+    }
   }
 }
 
@@ -336,47 +307,6 @@ TEST_F(ReduceTest, RowsOfTooManyPacksAreGathered) {
                TensorOf(in, DEVRT_INT8, {600, bytes}, {0, 1}), 2, &args);
     EXPECT_EQ(args.kind, bytes == int64_t{1} << 34 ? ReduceKind::kAdjacent
                                                    : ReduceKind::kGathered);
-  }
-}
-
-// The slot's memory and a block's bound the parts, not the number of blocks
-// that the tuning asks for: partial sums of integers are 64 bits wide, those of
-// floats 32.
-TEST_F(ReduceTest, PartsOfColumnsFitTheirMemory) {
-  const int64_t rows = 1 << 20, columns = 64;
-  alignas(16) static char in[16];  // is not read
-  std::vector<int64_t> out(columns);
-  ReduceTuning tuning;
-  tuning.columns_blocks = 1 << 20;
-  for (const auto& [dtype, partial] :
-       {std::pair<uint32_t, uint64_t>{DEVRT_INT32, 8},
-        {DEVRT_INT64, 8},
-        {DEVRT_FLOAT32, 4},
-        {DEVRT_FLOAT64, 8},
-        {DEVRT_BFLOAT16, 4}}) {
-    ReduceArgs args;
-    PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), dtype, {1, columns}),
-               TensorOf(in, dtype, {rows, columns}), 1, &args, tuning);
-    ASSERT_NE(args.columns_pack, 0u);
-    const uint64_t of_slot = Slot::kMost * Slot::kBytes / (partial * columns);
-    const uint64_t of_block = kColumnsPartBytes / (partial * args.columns_pack *
-                                                   kThreads / args.lanes);
-    EXPECT_EQ(args.parts, std::min(of_slot, of_block)) << std::hex << dtype;
-  }
-}
-
-// Few blocks keep a device busy, but where they are too few parts there are
-// twice as many.
-TEST_F(ReduceTest, ColumnsHaveFewBlocksOrEnoughParts) {
-  alignas(16) static char in[16];  // is not read
-  std::vector<float> out(4096);
-  for (const auto& [columns, parts] :
-       {std::pair<int64_t, uint32_t>{1'024, 8}, {2'048, 4}, {3'200, 5}}) {
-    ReduceArgs args;
-    PackReduce(
-        DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT32, {1, columns}),
-        TensorOf(in, DEVRT_FLOAT32, {int64_t{1} << 20, columns}), 1, &args);
-    EXPECT_EQ(args.parts, parts) << columns;
   }
 }
 

@@ -247,14 +247,16 @@ int LaunchFill(const Work& work, const Grid& grid, void** arguments) {
 enum class Reduction { kReduce, kColumns, kAdjacent };
 
 // The slots of the module that was loaded there, zero at first.
-gpu::Slot* SlotsOf(const void* modules, Reduction which) {
+template <Reduction kWhich>
+auto* SlotsOf(const void* modules) {
+  using Slot = std::conditional_t<kWhich == Reduction::kColumns,
+                                  gpu::ColumnsSlot, gpu::Slot>;
   static auto* const mutex = new std::mutex();
-  static auto* const slots = new std::map<std::pair<const void*, Reduction>,
-                                          std::unique_ptr<gpu::Slot[]>>();
+  static auto* const slots =
+      new std::map<const void*, std::unique_ptr<Slot[]>>();
   const std::lock_guard<std::mutex> lock(*mutex);
-  std::unique_ptr<gpu::Slot[]>& mine = (*slots)[{modules, which}];
-  if (mine == nullptr)
-    mine.reset(new gpu::Slot[gpu::kSlots + gpu::kLeasedSlots]());
+  std::unique_ptr<Slot[]>& mine = (*slots)[modules];
+  if (mine == nullptr) mine.reset(new Slot[Slot::kCount + gpu::kLeasedSlots]());
   return mine.get();
 }
 
@@ -263,7 +265,7 @@ int LaunchClaim(const Work& work, const Grid& grid, void** arguments) {
   if (grid.blocks != 1 || grid.threads != 1) Die("a claim is one thread's");
   uint32_t ticket;
   std::memcpy(&ticket, arguments[0], sizeof ticket);
-  gpu::Slot* const slots = SlotsOf(work.modules, kWhich);
+  auto* const slots = SlotsOf<kWhich>(work.modules);
   return engine::LaunchBody(work.sim, "claim",
                             [slots, ticket](const devrt_kernel_context_v0&) {
                               gpu::ClaimSlot(slots, ticket);
@@ -287,7 +289,7 @@ bool LocateReduced(const devrt_kernel_context_v0& context, ReduceArgs* args) {
 template <typename T>
 int LaunchReduce(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ReduceArgs>(grid, arguments);
-  gpu::Slot* const slots = SlotsOf(work.modules, Reduction::kReduce);
+  gpu::Slot* const slots = SlotsOf<Reduction::kReduce>(work.modules);
   const unsigned blocks = grid.blocks;
   return engine::LaunchBody(
       work.sim, "reduce",
@@ -305,7 +307,7 @@ int LaunchReduce(const Work& work, const Grid& grid, void** arguments) {
 template <typename T>
 int LaunchColumns(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ReduceArgs>(grid, arguments);
-  gpu::Slot* const slots = SlotsOf(work.modules, Reduction::kColumns);
+  gpu::ColumnsSlot* const slots = SlotsOf<Reduction::kColumns>(work.modules);
   const unsigned blocks = grid.blocks;
   return engine::LaunchBody(
       work.sim, "columns",
@@ -322,7 +324,7 @@ int LaunchColumns(const Work& work, const Grid& grid, void** arguments) {
 template <typename T, typename Op>
 int LaunchAdjacent(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ReduceArgs>(grid, arguments);
-  gpu::Slot* const slots = SlotsOf(work.modules, Reduction::kAdjacent);
+  gpu::Slot* const slots = SlotsOf<Reduction::kAdjacent>(work.modules);
   const unsigned blocks = grid.blocks;
   return engine::LaunchBody(
       work.sim, "adjacent",
