@@ -221,7 +221,7 @@ absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
   }
   DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
                          bootstrap->AllGather(mine, deadline));
-  return CheckAgreement(parts, bootstrap->size(), seen);
+  return CheckAgreement(parts, bootstrap->rank(), bootstrap->size(), seen);
 }
 
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,

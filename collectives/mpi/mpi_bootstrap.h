@@ -355,7 +355,7 @@ class MpiBootstrap final : public Bootstrap {
   uint64_t round_ = 0;  // the number of the exchange
   std::list<Sending> sendings_;
   bool may_free_ = true;  // no message is left in comm_
-  absl::Status broken_;  // the error after which the ranks may be out of step
+  absl::Status broken_;   // the error after which the ranks may be out of step
 };
 
 }  // namespace internal

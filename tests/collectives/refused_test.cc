@@ -189,6 +189,29 @@ TEST_F(Refused, BytesOfAnEarlierRun) {
   }
 }
 
+// A bootstrap that returns one rank the first exchange twice.
+TEST_F(Refused, BytesOfTheExchangeBefore) {
+  std::vector<absl::Status> got(2);
+  InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
+    SpoiledBootstrap::Parts before = absl::UnknownError("");
+    SpoiledBootstrap first(
+        &bootstrap, 1,
+        [&before](SpoiledBootstrap::Parts* parts) { before = *parts; });
+    SpoiledBootstrap second(&first, 2, [&, i](SpoiledBootstrap::Parts* parts) {
+      if (i == 0) *parts = before;
+    });
+    collectives::Options options;
+    options.init_timeout = absl::Milliseconds(100);
+    got[i] = Communicator::Create(dev(i), second, options).status();
+  });
+  EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kDataLoss,
+                               HasSubstr("this rank, rank 0, got other bytes "
+                                         "than it gave: ")));
+  // Rank 1 has agreed, and misses rank 0 in the engine.
+  EXPECT_THAT(got[1], StatusIs(absl::StatusCode::kDeadlineExceeded,
+                               HasSubstr("did not connect them within")));
+}
+
 // A bootstrap that gives one rank what rank 0 wrote in an attempt that failed:
 // that rank refuses, and the others do not wait for it.
 TEST_F(Refused, BytesOfAnEarlierFailure) {
@@ -196,12 +219,12 @@ TEST_F(Refused, BytesOfAnEarlierFailure) {
   for (const bool is_old : {false, true}) {
     std::vector<absl::Status> got(2);
     InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
-      SpoiledBootstrap spoiled(
-          &bootstrap, 1, [&, i](SpoiledBootstrap::Parts* parts) {
-            if (i == 0) return;
-            if (is_old) (**parts)[0] = (*old)[0];
-            old = *parts;
-          });
+      SpoiledBootstrap spoiled(&bootstrap, 1,
+                               [&, i](SpoiledBootstrap::Parts* parts) {
+                                 if (i == 0) return;
+                                 if (is_old) (**parts)[0] = (*old)[0];
+                                 old = *parts;
+                               });
       collectives::Options options;
       options.init_timeout = absl::Seconds(30);
       if (i == 0 && !is_old) options.timeout = absl::ZeroDuration();
