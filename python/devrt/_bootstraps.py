@@ -169,8 +169,12 @@ class _OverMpi:
         self.comm: Any = None
 
     def __del__(self) -> None:
+        if self.comm is None or self._mpi.Is_finalized():
+            return
+        if not all(request.Test() for request in self._sends):
+            self._keep()
         # Others may still send to a rank that left too early.
-        if self.comm is not None and self._may_free and not self._mpi.Is_finalized():
+        if self._may_free:
             self.comm.Free()
 
     def __call__(self, mine: bytes, timeout: float) -> List[bytes]:

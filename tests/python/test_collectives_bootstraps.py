@@ -264,6 +264,22 @@ def test_a_rank_of_mpi_that_does_not_come(mpi):
     assert not parent.made[0].is_free  # MPI still uses it
 
 
+def test_what_mpi_has_not_sent_at_the_deadline_is_kept(mpi):
+    ranks = over_mpi(2)
+    with ThreadPoolExecutor(2) as pool:
+        for result in [pool.submit(rank, b"", 30) for rank in ranks]:
+            result.result()
+    slow, unsent = ranks.pop(0), Request(False)
+    comm = slow.comm
+    comm.isend = lambda *args, **kwargs: unsent
+    ranks[0].comm.isend((2, "comes", b""), dest=0, tag=1)
+    assert slow(b"", 0.01) == [b"", b""]
+    assert not _bootstraps._abandoned
+    del slow, result
+    assert _bootstraps._abandoned == [unsent]
+    assert not comm.is_free
+
+
 def test_a_late_rank_of_mpi_learns_who_was_missing(mpi):
     ranks = over_mpi(3)
     with ThreadPoolExecutor(2) as pool:
