@@ -194,18 +194,19 @@ absl::StatusOr<std::vector<RankRecord>> Exchange(Bootstrap* bootstrap,
                                                  const absl::Status& cause,
                                                  absl::Time deadline,
                                                  uint64_t* seen) {
-  absl::StatusOr<std::vector<std::string>> parts = bootstrap->AllGather(
-      ToBytes(OfRank(*bootstrap, std::move(record), cause)), deadline);
-  DEVRT_RETURN_IF_ERROR(cause);
-  DEVRT_RETURN_IF_ERROR(parts.status());
-  *seen = SumOf(*parts);
-  return ParseRecords(*parts, bootstrap->size());
+  DEVRT_ASSIGN_OR_RETURN(
+      const std::vector<std::string> parts,
+      bootstrap->AllGather(
+          ToBytes(OfRank(*bootstrap, std::move(record), cause)), deadline));
+  *seen = SumOf(parts);
+  return ParseRecords(parts, bootstrap->size());
 }
 
 // The second exchange: a rank that failed behind the first one, as its
 // recorder or the bytes for this rank alone can, tells the others, which would
 // wait for the rank in the engine.  They would also wait for one that got
-// another id than they.
+// another id than they.  A rank that the first exchange has refused comes, too:
+// it may have got bytes that the others have not.
 absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
                    absl::Time deadline) {
   RankRecord record;
@@ -220,7 +221,7 @@ absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
   }
   DEVRT_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
                          bootstrap->AllGather(mine, deadline));
-  return CheckAgreement(parts, bootstrap->size(), seen);
+  return CheckAgreement(parts, bootstrap->rank(), bootstrap->size(), seen);
 }
 
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
@@ -250,13 +251,10 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   const absl::StatusOr<std::vector<RankRecord>> records =
       Exchange(bootstrap, mine.ok() ? *std::move(mine) : RankRecord(), cause,
                deadline, &seen);
-  DEVRT_RETURN_IF_ERROR(cause);
-  absl::Status prepared = records.status();
-  if (prepared.ok()) {
-    // Every rank finds this error.
-    DEVRT_RETURN_IF_ERROR(CheckRecords(*records));
-    prepared = Prepare(comm->get(), rank, *records);
-  }
+  if (!records.ok()) DEVRT_RETURN_IF_ERROR(cause);
+  absl::Status prepared = cause.ok() ? records.status() : cause;
+  if (prepared.ok()) prepared = CheckRecords(*records);
+  if (prepared.ok()) prepared = Prepare(comm->get(), rank, *records);
   DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, seen, deadline));
   DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
   const absl::Status ready = AwaitReady({&*comm, 1}, deadline);

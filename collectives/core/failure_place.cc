@@ -62,9 +62,17 @@ struct NamedTransfer {
   std::string text;     // "(float32 x 4, from rank 1)"
 };
 
-// The rank that the text names last before `at`; -1: none.
+// The rank that the text names last before `at`; -1: none.  The name of a
+// communicator, in quotes, may have the number of another one: "3 without rank
+// 2".
 int RankBefore(absl::string_view why, size_t at) {
-  const size_t word = why.substr(0, at).rfind("rank ");
+  const absl::string_view before = why.substr(0, at);
+  size_t word = before.rfind("rank ");
+  while (word != absl::string_view::npos &&
+         std::count(before.begin() + word, before.end(), '"') % 2 != 0) {
+    word =
+        word == 0 ? absl::string_view::npos : before.rfind("rank ", word - 1);
+  }
   if (word == absl::string_view::npos) return -1;
   const absl::string_view rest = why.substr(word + 5);
   int rank = -1;

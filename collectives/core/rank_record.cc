@@ -195,8 +195,8 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
   return records;
 }
 
-absl::Status CheckAgreement(const std::vector<std::string>& parts, int size,
-                            uint64_t seen) {
+absl::Status CheckAgreement(const std::vector<std::string>& parts, int rank,
+                            int size, uint64_t seen) {
   DEVRT_RETURN_IF_ERROR(CheckParts(parts.size(), size));
   // Why a rank gave up goes before what the ranks behind it have not sent.
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -207,11 +207,13 @@ absl::Status CheckAgreement(const std::vector<std::string>& parts, int size,
                          ParseRecords(parts, size));
   for (const RankRecord& record : records) {
     if (record.seen == seen) continue;
-    return absl::DataLossError(
-        absl::StrCat("rank ", record.rank,
-                     " got other bytes than this rank: the bootstrap must give "
-                     "all ranks the "
-                     "same bytes, and none of another exchange"));
+    const bool is_own = record.rank == static_cast<uint64_t>(rank);
+    return absl::DataLossError(absl::StrCat(
+        is_own ? "this rank, rank " : "rank ", record.rank,
+        is_own ? ", got other bytes than it gave"
+               : " got other bytes than this rank",
+        ": the bootstrap must give all ranks the same bytes, and none of "
+        "another exchange"));
   }
   return absl::OkStatus();
 }

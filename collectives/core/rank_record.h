@@ -53,10 +53,10 @@ absl::StatusOr<std::vector<RankRecord>> ParseRecords(
 uint64_t SumOf(const std::vector<std::string>& parts);
 
 // By the second exchange: OK if every rank can take part, and `seen`, the sum
-// of this rank, is that of all.  Without the records of some ranks a rank gave
-// up (Bootstrap::GiveUp).
-absl::Status CheckAgreement(const std::vector<std::string>& parts, int size,
-                            uint64_t seen);
+// of this rank, `rank`, is that of all.  Without the records of some ranks a
+// rank gave up (Bootstrap::GiveUp).
+absl::Status CheckAgreement(const std::vector<std::string>& parts, int rank,
+                            int size, uint64_t seen);
 
 // OK if every rank can take part.
 absl::Status CheckErrors(const std::vector<RankRecord>& records);

@@ -25,7 +25,9 @@
 // ranks may be out of step, and each further call is FAILED_PRECONDITION.
 //
 // Ownership: the bootstrap has a duplicate of the communicator, and frees it
-// unless MPI_Finalize was called before.  Threads: one at a time, which must be
+// unless MPI_Finalize was called before.  After an error, or where a rank gave
+// up, it stays: MPI would give its messages that nobody has received to the
+// next communicator with its number.  Threads: one at a time, which must be
 // allowed to call MPI.
 
 #ifndef DEVRT_COLLECTIVES_MPI_MPI_BOOTSTRAP_H_
@@ -91,9 +93,11 @@ class MpiBootstrap final : public Bootstrap {
     for (Sending& sending : sendings_) {
       int done = 0;
       MPI_Test(&sending.request, &done, MPI_STATUS_IGNORE);
-      if (done == 0) static_cast<void>(sending.bytes.release());
+      if (done != 0) continue;
+      static_cast<void>(sending.bytes.release());
+      may_free_ = false;
     }
-    MPI_Comm_free(&comm_);
+    if (may_free_) MPI_Comm_free(&comm_);
   }
 
   int rank() const override { return rank_; }
@@ -112,7 +116,10 @@ class MpiBootstrap final : public Bootstrap {
     absl::StatusOr<std::vector<std::string>> all =
         rank_ == 0 ? Collect(std::move(mine), deadline)
                    : Ask(std::move(mine), deadline);
-    if (!all.ok()) broken_ = all.status();
+    if (!all.ok()) {
+      broken_ = all.status();
+      may_free_ = false;
+    }
     return all;
   }
 
@@ -120,6 +127,7 @@ class MpiBootstrap final : public Bootstrap {
   void GiveUp(std::string mine, absl::Time) override {
     if (!broken_.ok()) return;
     ++round_;
+    may_free_ = false;
     if (rank_ == 0) {
       std::vector<std::string> all(size_);
       all[0] = std::move(mine);
@@ -161,6 +169,7 @@ class MpiBootstrap final : public Bootstrap {
       }
       all[message->from] = std::move(message->text);
       if (message->kind == kGaveUp) {
+        may_free_ = false;
         for (int i = 0; i < size_; ++i) {
           if (i != message->from) all[i].clear();
         }
@@ -216,6 +225,7 @@ class MpiBootstrap final : public Bootstrap {
       return absl::Status(static_cast<absl::StatusCode>(answer->kind),
                           answer->text);
     }
+    if (answer->kind == kGaveUp) may_free_ = false;
     std::string_view rest = answer->text;
     std::vector<std::string> all;
     for (int i = 0; i < size_; ++i) {
@@ -344,7 +354,8 @@ class MpiBootstrap final : public Bootstrap {
   int size_ = 1;
   uint64_t round_ = 0;  // the number of the exchange
   std::list<Sending> sendings_;
-  absl::Status broken_;  // the error after which the ranks may be out of step
+  bool may_free_ = true;  // no message is left in comm_
+  absl::Status broken_;   // the error after which the ranks may be out of step
 };
 
 }  // namespace internal

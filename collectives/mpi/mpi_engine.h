@@ -38,8 +38,11 @@
 // next line the submission fails instead, and with it the communicator:
 //   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 //
-// Ownership: communicators of MPI are freed unless MPI_Finalize was called
-// before.  After it a communicator refuses operations with FAILED_PRECONDITION.
+// Ownership: communicators of MPI that all ranks have finished are freed unless
+// MPI_Finalize was called before.  Those of others stay, as after a failure:
+// MPI would give their messages that nobody has received to the next
+// communicator with their number.  After MPI_Finalize a communicator refuses
+// operations with FAILED_PRECONDITION.
 // Threads: one at a time calls MPI unless MPI_THREAD_MULTIPLE is
 // provided.
 
@@ -189,7 +192,8 @@ class MpiCommunicator final : public HostCommunicator {
         MPI_Request_free(&request);
       }
     }
-    if (comm_ != MPI_COMM_NULL && !IsMpiFinal()) MPI_Comm_free(&comm_);
+    // No message is left where all ranks have finished it.
+    if (is_finished_ && !IsMpiFinal()) MPI_Comm_free(&comm_);
   }
 
   HostPlace place() const override {
@@ -283,6 +287,7 @@ class MpiCommunicator final : public HostCommunicator {
       if (end_steps_ == steps) break;
       DEVRT_RETURN_IF_ERROR(MpiStatus("MPI", NextStepToEnd()));
     }
+    is_finished_ = true;
     return true;
   }
 
@@ -405,6 +410,7 @@ class MpiCommunicator final : public HostCommunicator {
   std::vector<MPI_Status> statuses_;       // of requests_
   std::vector<MPI_Request> end_requests_;  // of Finish
   int end_steps_ = 0;
+  bool is_finished_ = false;
   std::unique_ptr<MpiMaking> making_;  // nullptr: it is made
 };
 

@@ -6,6 +6,7 @@ And what a launcher's variables say of the rank and its device.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
 import importlib.util
@@ -169,8 +170,12 @@ class _OverMpi:
         self.comm: Any = None
 
     def __del__(self) -> None:
+        if self.comm is None or self._mpi.Is_finalized():
+            return
+        if not all(request.Test() for request in self._sends):
+            self._keep()
         # Others may still send to a rank that left too early.
-        if self.comm is not None and self._may_free and not self._mpi.Is_finalized():
+        if self._may_free:
             self.comm.Free()
 
     def __call__(self, mine: bytes, timeout: float) -> List[bytes]:
@@ -297,6 +302,7 @@ class _OverStore:
     """
 
     _SLICE = 1.0  # seconds of one wait, after which a rank may have given up
+    _READING = 1.0  # seconds that the server gives the others to read why
 
     def __init__(
         self, store: Any, rank: int, size: int, is_server: bool = False
@@ -309,10 +315,13 @@ class _OverStore:
         self._is_server = is_server
         self._rounds = 0
 
-    def _give(self, mine: bytes) -> List[str]:
+    def _give(self, mine: bytes, gives_up: bool = False) -> List[str]:
         """Begins an exchange with this rank's bytes, and returns the keys of all ranks."""
         self._rounds += 1
         keys = [f"{self._begin}/{self._rounds}/{i}" for i in range(self._size)]
+        if gives_up:
+            # First, so that who has the bytes of all ranks knows it.
+            self._store.set(self._over(), str(self._rank).encode())
         self._store.set(keys[self._rank], mine)
         return keys
 
@@ -321,12 +330,14 @@ class _OverStore:
         deadline = time.monotonic() + timeout
         try:
             while not self._wait_a_slice(keys, deadline):
-                if self._store.check([self._over()]):
-                    return [self._found(key) or b"" for key in keys]
+                if self._told_why(keys):
+                    return self._what_came(keys)
         except Exception as error:
             missing = [i for i, key in enumerate(keys) if not self._store.check([key])]
             if not missing:
                 raise
+            if self._told_why(keys):
+                return self._what_came(keys)
             raise TimeoutError(
                 f"{self._size - len(missing)} of {self._size} ranks came to the store "
                 f"until the deadline; missing {', '.join(map(str, missing))}"
@@ -334,21 +345,46 @@ class _OverStore:
         if self._rounds > 1:
             # Each rank is here, and so has read the keys of the round before.
             self._store.delete_key(f"{self._begin}/{self._rounds - 1}/{self._rank}")
-        return [bytes(self._store.get(key)) for key in keys]
+        parts = [bytes(self._store.get(key)) for key in keys]
+        if self._store.check([self._over()]):
+            self._leave()
+        return parts
 
     def give_up(self, mine: bytes, timeout: float) -> None:
         """Tells the others that this rank cannot go on.
 
         Waits for them only where the store, and so what it tells, ends with this process.
         """
-        keys = self._give(mine)
-        self._store.set(self._over(), b"gave up")
+        keys = self._give(mine, gives_up=True)
         if self._is_server:
             self._wait(keys, timeout)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Says that this rank has read the exchange in which a rank has given up.
+
+        The program may end then, and the server would take unread bytes with it.
+        """
+        have_read = [f"{self._begin}/{self._rounds}/read/{i}" for i in range(self._size)]
+        with contextlib.suppress(Exception):  # a timeout, or the server has ended
+            self._store.set(have_read[self._rank], b"")
+            if self._is_server:
+                self._wait(have_read, self._READING)
+
+    def _what_came(self, keys: List[str]) -> List[bytes]:
+        """Returns the bytes of the ranks that came, where one has given up."""
+        parts = [self._found(key) or b"" for key in keys]
+        self._leave()
+        return parts
 
     def _over(self) -> str:
-        """The key that says that a rank has given up in this exchange."""
+        """The key that says which rank has given up in this exchange."""
         return f"{self._begin}/{self._rounds}/over"
+
+    def _told_why(self, keys: List[str]) -> bool:
+        """Returns True if a rank has given up, and its bytes are there."""
+        rank = self._found(self._over())
+        return rank is not None and self._store.check([keys[int(rank)]])
 
     def _wait_a_slice(self, keys: List[str], deadline: float) -> bool:
         """Returns True if the keys are there, and False if there is time to go on."""

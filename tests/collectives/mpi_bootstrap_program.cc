@@ -100,6 +100,32 @@ void TheLastGivesUp(Bootstrap* bootstrap) {
   OneGivesUp(bootstrap, bootstrap->size() - 1);
 }
 
+// A rank gives up and ends its bootstrap before rank 0 answers it.  The answer
+// reaches no later bootstrap.
+void AnotherOneAfterThat(Bootstrap*) {
+  auto first = FromMpi(MPI_COMM_WORLD);
+  Expect(first.ok(), -1, "a bootstrap", first.status().ToString());
+  if (!first.ok()) return;
+  const int rank = (*first)->rank();
+  const bool is_last = rank == (*first)->size() - 1;
+  const auto all = (*first)->AllGather("here", In(absl::Seconds(30)));
+  Expect(all.ok(), rank, "an exchange", all.status().ToString());
+  if (is_last) {
+    (*first)->GiveUp("why", In(absl::Seconds(30)));
+    first->reset();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!is_last) {
+    const auto why = (*first)->AllGather("here", In(absl::Seconds(30)));
+    Expect(why.ok(), rank, "the reason", why.status().ToString());
+    first->reset();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  auto second = FromMpi(MPI_COMM_WORLD);
+  Expect(second.ok(), rank, "a bootstrap", second.status().ToString());
+  if (second.ok()) AllCome(second->get());
+}
+
 // The last rank comes when rank 0 has given up waiting.
 void TheLastIsLate(Bootstrap* bootstrap) {
   const int rank = bootstrap->rank();
@@ -173,7 +199,10 @@ void Run(bool pmix) {
   using Part = void (*)(Bootstrap*);
   std::vector<Part> parts = {&AllCome, &TheLastIsMissing, &TheFirstIsMissing,
                              &SomePut, &TheFirstGivesUp,  &TheLastGivesUp};
-  if (!pmix) parts.insert(parts.end(), {&TheLastIsLate, &NoMpiBehindIt});
+  if (!pmix) {
+    parts.insert(parts.end(),
+                 {&AnotherOneAfterThat, &TheLastIsLate, &NoMpiBehindIt});
+  }
   for (const Part part : parts) {
     auto bootstrap = pmix ? FromPmix() : FromMpi(MPI_COMM_WORLD);
     if (!bootstrap.ok()) {

@@ -260,6 +260,34 @@ void NoRecorder(Device device, Bootstrap* bootstrap) {
          ToString(comm.state()));
 }
 
+// The last rank aborts and ends its communicator before rank 0 sends to it.
+// What it does not receive reaches no later communicator.
+void OneEndsEarly(Device device, Bootstrap* bootstrap) {
+  const int last = bootstrap->size() - 1;
+  const bool is_last = bootstrap->rank() == last;
+  std::optional<Communicator> first =
+      Value(Communicator::Create(device, *bootstrap, MpiOptions()));
+  const auto end = [&first] {
+    ExpectOk(first->Abort("over"), "Abort");
+    first.reset();
+  };
+  if (is_last) end();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (bootstrap->rank() == 0) {
+    ExpectOk(first->Send(Of(device, 4, 1), last), "send");
+    ExpectOk(first->Wait(), "a send that nobody has to receive yet");
+  }
+  if (!is_last) end();
+  MPI_Barrier(MPI_COMM_WORLD);
+  Communicator second =
+      Value(Communicator::Create(device, *bootstrap, MpiOptions()));
+  const Array x = Of(device, 4, is_last ? 0 : 2);
+  if (is_last) ExpectOk(second.Recv(x, 0), "recv");
+  if (second.rank() == 0) ExpectOk(second.Send(x, last), "send");
+  ExpectAll(x, 2, "what the same communicator sent");
+  ExpectOk(second.Finish(), "Finish");
+}
+
 // Rank 0 cannot finish before the others do (K-C16).
 void FinishesTogether(Device device, Bootstrap* bootstrap) {
   Communicator comm =
@@ -305,6 +333,7 @@ Communicator Run(const char* backend) {
   FinishesTogether(device, bootstrap.get());
   CountsThatDiffer(device, bootstrap.get());
   NoRecorder(device, bootstrap.get());
+  OneEndsEarly(device, bootstrap.get());
   OneIsMissing(device, bootstrap.get());
   return Value(Communicator::Create(device, *bootstrap, MpiOptions()));
 }

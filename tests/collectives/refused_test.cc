@@ -189,6 +189,55 @@ TEST_F(Refused, BytesOfAnEarlierRun) {
   }
 }
 
+// A bootstrap that returns the first exchange twice.
+TEST_F(Refused, BytesOfTheExchangeBefore) {
+  std::vector<absl::Status> got(2);
+  InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
+    SpoiledBootstrap::Parts before = absl::UnknownError("");
+    SpoiledBootstrap first(
+        &bootstrap, 1,
+        [&before](SpoiledBootstrap::Parts* parts) { before = *parts; });
+    SpoiledBootstrap second(
+        &first, 2,
+        [&before](SpoiledBootstrap::Parts* parts) { *parts = before; });
+    got[i] = Communicator::Create(dev(i), second).status();
+  });
+  EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kDataLoss,
+                               HasSubstr("this rank, rank 0, got other bytes "
+                                         "than it gave: ")));
+  EXPECT_THAT(got[1],
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("rank 0 got other bytes than this rank: ")));
+}
+
+// A bootstrap that gives one rank what rank 0 wrote in an attempt that failed:
+// that rank refuses, and the others do not wait for it.
+TEST_F(Refused, BytesOfAnEarlierFailure) {
+  SpoiledBootstrap::Parts old = absl::UnknownError("");
+  for (const bool is_old : {false, true}) {
+    std::vector<absl::Status> got(2);
+    InThreads(2, [&](int i, collectives::Bootstrap& bootstrap) {
+      SpoiledBootstrap spoiled(&bootstrap, 1,
+                               [&, i](SpoiledBootstrap::Parts* parts) {
+                                 if (i == 0) return;
+                                 if (is_old) (**parts)[0] = (*old)[0];
+                                 old = *parts;
+                               });
+      collectives::Options options;
+      options.init_timeout = absl::Seconds(30);
+      if (i == 0 && !is_old) options.timeout = absl::ZeroDuration();
+      got[i] = Communicator::Create(dev(i), spoiled, options).status();
+    });
+    EXPECT_THAT(got[1], StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("rank 0 cannot take part: ")));
+    if (!is_old) continue;
+    EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("rank 1 cannot take part: "
+                                           "FAILED_PRECONDITION: rank 0 cannot "
+                                           "take part: ")));
+  }
+}
+
 // Holds the rank back before its second exchange, until `go`.
 class LateBootstrap final : public collectives::Bootstrap {
  public:

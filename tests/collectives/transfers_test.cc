@@ -62,6 +62,28 @@ TEST_F(Transfers, ThatNobodyMeets) {
   EXPECT_EQ(OldestOpen(ranks[0]), 3u);
 }
 
+// The name of a communicator of Shrink has a rank in it, which is none that
+// made the call behind the name.
+TEST_F(Transfers, OfACommunicatorWithARankInItsName) {
+  std::vector<Communicator> all = MakeRanks(4, After(absl::Milliseconds(2)));
+  all.erase(all.begin() + 2);
+  std::vector<Communicator> ranks = Must(Communicator::ShrinkAll(all, {2}));
+  std::vector<Array> x;
+  for (const Communicator& rank : ranks) {
+    x.push_back(Must(Array::Full({4}, kInt32, 1, rank.device())));
+  }
+  ASSERT_OK(ranks[0].Send(x[0], 2));
+  ASSERT_OK(ranks[2].Recv(x[2], 0));
+  ASSERT_OK(ranks[2].Wait());
+  ASSERT_OK(ranks[1].Recv(x[1], 0));
+  EXPECT_THAT(
+      ranks[1].Wait().ToString(),
+      AllOf(HasSubstr("(rank 1 of 3) failed at recv(int32 x 4, from 0)"),
+            HasSubstr(" without rank 2\": recv #1 (")));
+  EXPECT_THAT(ranks[2].Wait().ToString(),
+              HasSubstr("without rank 2 (rank 2 of 3) failed: "));
+}
+
 // Where the ring has lost the first calls, the oldest that may wait counts.
 TEST_F(Transfers, BehindMoreCallsThanTheRingKeeps) {
   std::vector<Communicator> ranks = MakeRanks(2, After(absl::Milliseconds(2)));

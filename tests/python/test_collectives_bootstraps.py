@@ -264,6 +264,22 @@ def test_a_rank_of_mpi_that_does_not_come(mpi):
     assert not parent.made[0].is_free  # MPI still uses it
 
 
+def test_what_mpi_has_not_sent_at_the_deadline_is_kept(mpi):
+    ranks = over_mpi(2)
+    with ThreadPoolExecutor(2) as pool:
+        for result in [pool.submit(rank, b"", 30) for rank in ranks]:
+            result.result()
+    slow, unsent = ranks.pop(0), Request(False)
+    comm = slow.comm
+    comm.isend = lambda *args, **kwargs: unsent
+    ranks[0].comm.isend((2, "comes", b""), dest=0, tag=1)
+    assert slow(b"", 0.01) == [b"", b""]
+    assert not _bootstraps._abandoned
+    del slow, result
+    assert _bootstraps._abandoned == [unsent]
+    assert not comm.is_free
+
+
 def test_a_late_rank_of_mpi_learns_who_was_missing(mpi):
     ranks = over_mpi(3)
     with ThreadPoolExecutor(2) as pool:
@@ -353,6 +369,35 @@ def test_a_store_that_ends_with_its_process_is_kept_until_all_have_come():
     assert parts == [b"why", b"mine"] or parts == [b"why", b""]
 
 
+@pytest.mark.parametrize("guilty", ["server", "other"])
+def test_a_store_that_ends_with_its_process_is_kept_until_all_have_read(
+        monkeypatch, guilty):
+    monkeypatch.setattr(_bootstraps._OverStore, "_READING", 30)
+    server_waits = threading.Event()
+
+    class Slow(Store):
+        """Lets the last rank read when the server waits for that."""
+
+        def wait(self, keys, timeout):
+            if any("/read/" in key for key in keys):
+                server_waits.set()
+            super().wait(keys, timeout)
+
+        def get(self, key):
+            if threading.current_thread() is threading.main_thread():
+                assert server_waits.wait(10)
+            return super().get(key)
+
+    store = Slow()
+    server, other, last = [
+        _bootstraps._OverStore(store, rank, 3, is_server=rank == 0) for rank in range(3)]
+    calls = [server.give_up, other] if guilty == "server" else [server, other.give_up]
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(call, b"mine", 30) for call in calls]
+        assert last(b"late", 30) == [b"mine", b"mine", b"late"]
+    assert [end.result() for end in ends].count(None) == 1
+
+
 def test_nobody_waits_in_a_store_for_more_ranks_than_came(monkeypatch):
     monkeypatch.setattr(_bootstraps._OverStore, "_SLICE", 0.02)
     store = Store()
@@ -360,6 +405,31 @@ def test_nobody_waits_in_a_store_for_more_ranks_than_came(monkeypatch):
     ranks[1].give_up(b"why", 30)
     assert ranks[0](b"mine", float("inf")) == [b"mine", b"why", b""]
     assert ranks[2](b"late", 30) == [b"mine", b"why", b"late"]
+    # Also where the limit is shorter than a slice.
+    ranks = [_bootstraps._OverStore(store, rank, 3) for rank in range(3)]
+    ranks[1].give_up(b"why", 30)
+    assert ranks[0](b"mine", 0.01) == [b"mine", b"why", b""]
+
+
+def test_who_has_all_bytes_in_a_store_knows_that_a_rank_gave_up(monkeypatch):
+    """The server would end too early else, and others would get no bytes."""
+    monkeypatch.setattr(_bootstraps._OverStore, "_SLICE", 0.02)
+    given = []
+
+    class Noting(Store):
+        def set(self, key, value):
+            super().set(key, value)
+            given.append(key.rsplit("/", 1)[1])
+
+    store = Noting()
+    ranks = [_bootstraps._OverStore(store, rank, 3) for rank in range(3)]
+    ranks[1]._give(b"why", gives_up=True)
+    assert given == ["over", "1"]
+    bytes_of_1 = store.values.popitem()
+    with pytest.raises(TimeoutError, match="1 of 3 ranks"):
+        ranks[0](b"mine", 0.1)
+    store.set(*bytes_of_1)
+    assert ranks[2](b"mine", 30) == [b"mine", b"why", b"mine"]
 
 
 def test_a_store_with_another_error_is_not_asked_again():
