@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "devrt/runtime/status.h"
 #include "memory/common/hot_settings.h"
 #include "runtime/raw_memory/blocks.h"
 #include "streams/objects/stream_target.h"
@@ -16,8 +17,11 @@ namespace devrt::internal {
 absl::StatusOr<void*> PoolSearch::FindBlock(StreamRef stream,
                                             const PoolRequest& wanted,
                                             bool room) {
-  // The request has looked there before: only a pool that got memory since has
-  // a block.
+  // The stream may have ended while the request polled or waited.  Its pool may
+  // then serve another stream, which must not get what this request finds.
+  DEVRT_RETURN_IF_ERROR(CheckStream(stream, "AllocateMemory"));
+  // The request has looked into the stream's pool before: only a pool that got
+  // memory since has a block.
   if (pools_->Of(stream)->free_bytes() >= wanted.size) {
     absl::StatusOr<void*> found = FindOwn(stream, wanted, nullptr);
     if (!found.ok() || *found != nullptr) return found;

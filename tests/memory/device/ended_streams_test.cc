@@ -119,5 +119,28 @@ TEST_F(EndedStreams, AStreamThatComesBackFindsItsBlocks) {
   ASSERT_OK(SetAllocatorSettings("cross_stream_reuse:ordered"));
 }
 
+// A callback may end the stream of the request, whose own pool then has no
+// block to look for.  The request gets no block of another stream either.
+TEST_F(EndedStreams, ARequestWhoseStreamEndsMeanwhileGetsNoBlock) {
+  Stream other = NewStream();
+  std::optional<Stream> stream = NewStream();
+  // Both in one segment, whose rest is too short for the request.
+  char* x = New(other, 8 * kMiB);
+  char* y = New(other, 8 * kMiB);
+  const uint64_t id = Must(AddOutOfMemoryCallback([&](Device, uint64_t) {
+    stream.reset();
+    EXPECT_OK(FreeMemory(x));
+    return true;
+  }));
+  const absl::StatusOr<void*> block = AllocateMemory(*stream, 6 * kMiB);
+  RemoveOutOfMemoryCallback(id);
+  EXPECT_STATUS(block.status(), kInvalidArgument, "which was destroyed");
+  if (block.ok()) {
+    EXPECT_OK(FreeMemory(*block));
+  }
+  EXPECT_OK(FreeMemory(y));
+  EXPECT_EQ(Read().allocation.all.current, 0);
+}
+
 }  // namespace
 }  // namespace devrt::testing
