@@ -233,6 +233,13 @@ bool ChooseColumns(const ReduceTuning& tuning, ReduceArgs* args) {
     args->groups = args->column_groups * (kept.elements / columns);
     ChooseColumnParts(tuning, args);
   };
+  // Of elements of 8 bytes, two blocks fit a multiprocessor.  A few blocks more
+  // than fit at once would take as long as all before.
+  share(across);
+  if (item == 8 && across * 2 <= most && args->groups > tuning.columns_blocks &&
+      args->groups < tuning.columns_blocks * 3 / 2) {
+    across *= 2;
+  }
   // Without parts if that keeps a device busy: parts of results are written,
   // read and waited for.
   const uint64_t enough = begin_at_packs ? tuning.columns_blocks * 15 / 16

@@ -145,5 +145,16 @@ TEST_F(ColumnsTest, FewBlocksOrEnoughParts) {
   }
 }
 
+// 274 blocks of 256 bytes are ten more than fit an H200 at once.
+TEST_F(ColumnsTest, NoFewBlocksAreLeftBehind) {
+  alignas(16) static char in[16];  // is not read
+  std::vector<double> out(8'191);
+  ReduceArgs args;
+  PackReduce(DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_FLOAT64, {1, 8'191}),
+             TensorOf(in, DEVRT_FLOAT64, {4'096, 8'191}), 1, &args);
+  EXPECT_EQ(args.groups, 133);
+  EXPECT_EQ(args.parts, 1);
+}
+
 }  // namespace
 }  // namespace devrt::gpu
