@@ -285,6 +285,10 @@ absl::Status PollForFailure(Comm* comm) {
   return comm->failure;
 }
 
+bool HasFailed(Comm* comm) {
+  return comm->state.load() != State::kReady || !AskEngine(comm).ok();
+}
+
 void FailIfLate(Comm* comm) {
   const absl::Status late = CheckAge(comm);
   if (!late.ok()) Fail(comm, late);

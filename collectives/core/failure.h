@@ -25,6 +25,10 @@ namespace devrt::collectives::internal {
 // while it is ready or finished.
 absl::Status PollForFailure(Comm* comm);
 
+// Returns true if the communicator is not ready, or the engine says that it has
+// failed.  Ends and notes nothing, which may take long.
+bool HasFailed(Comm* comm);
+
 // Notes a failure that the engine does not know of, and follows
 // Options::on_failure.
 void Fail(Comm* comm, const absl::Status& why);

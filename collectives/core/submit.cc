@@ -314,9 +314,20 @@ void Submission::Record() {
   }
 }
 
-// The calls were refused, and their communicators are as before.
+// The calls were refused.  A communicator that has failed in the call keeps
+// them, for reports; the others are as before.
 void Submission::Withdraw() {
-  for (const Part& part : parts_) WithdrawCalls(part.comm, OpsOf(part));
+  const auto is_ready = [](const Comm* comm) {
+    return comm->state.load() == State::kReady;
+  };
+  // One of them explains the error.  The engine may have failed others too.
+  const bool has_failed = !std::all_of(comms_.begin(), comms_.end(), is_ready);
+  for (Comm* const comm : comms_) {
+    if (has_failed && HasFailed(comm)) continue;
+    for (const Part& part : parts_) {
+      if (part.comm == comm) WithdrawCalls(comm, OpsOf(part));
+    }
+  }
 }
 
 void Submission::Note(absl::Span<DeviceOrder* const> orders,
@@ -434,11 +445,7 @@ absl::Status Submission::Enqueue(CallSite site) {
   UnlockAll(orders);
   if (!status.ok()) {
     status = Explain(comms_, status);
-    // A refusal, unless a communicator has failed in the call.
-    const bool is_clean = std::all_of(
-        comms_.begin(), comms_.end(),
-        [](const Comm* comm) { return comm->state.load() == State::kReady; });
-    if (is_recorded && is_clean) Withdraw();
+    if (is_recorded) Withdraw();
     return status;
   }
   return enqueued.ok() ? enqueued : Explain(comms_, enqueued);

@@ -28,7 +28,8 @@ struct Flavor {
   bool calls_may_block;
   // An operation inside a group needs no device of its own to be current, as
   // NCCL's guide says of group calls: the end of the group makes that of each
-  // communicator current.
+  // communicator current.  But for a default stream, whose handle means that of
+  // the current device, and for a communicator with one rank (submit.cc).
   bool groups_find_devices;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One group of operations: everything is checked before the first native call.
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -101,10 +102,18 @@ devrt_status CheckAlike(const Parts& parts) {
   return nullptr;
 }
 
+// True for the numbers of CUDA's default streams, legacy and per-thread: such a
+// handle means the stream of the current device.
+bool IsNumber(Stream stream) {
+  return reinterpret_cast<uintptr_t>(stream) <= 2;
+}
+
 // With one rank the library enqueues at the call, and not at the group's end:
-// an average then launches a kernel on the current device.
-bool NeedsItsDevice(const Library& library, const Member& member) {
-  return !library.flavor->groups_find_devices || member.ranks() == 1;
+// an average then launches a kernel on the current device.  It also asks at the
+// call whether the stream captures.
+bool NeedsItsDevice(const Library& library, const Part& part) {
+  return !library.flavor->groups_find_devices || part.member->ranks() == 1 ||
+         IsNumber(part.stream);
 }
 
 // Finds before anything is enqueued that a device cannot be entered.  That of
@@ -115,7 +124,7 @@ devrt_status EnterDevices(const Library& library, const Parts& parts,
   for (const Part& part : parts) {
     devrt::internal::DeviceGate* const device = part.member->device();
     if (device == first) continue;
-    if (devrt_status error = NeedsItsDevice(library, *part.member)
+    if (devrt_status error = NeedsItsDevice(library, part)
                                  ? scope->Enter(device)
                                  : DeviceScope::CheckOpen(device)) {
       return error;
@@ -193,7 +202,7 @@ devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
   devrt_status error = nullptr;
   for (const Part& part : parts) {
     at = part.member;
-    if (at->device() != current && NeedsItsDevice(library_, *at)) {
+    if (at->device() != current && NeedsItsDevice(library_, part)) {
       current = at->device();
       error = scope.Enter(at->device());
     }

@@ -155,6 +155,39 @@ TEST_F(MixedGroups, ThatTheEngineRefusesLeaveNoRecord) {
   EXPECT_EQ(CommOf(1, 0).Records()[0].sequence, 1u);
 }
 
+// The engine refuses a group for a communicator that has failed, which devrt
+// does not know yet.  The other communicator goes on as if there had been no
+// group.
+TEST_F(MixedGroups, ForOneThatHasFailedLeaveNoRecordOfTheOther) {
+  collectives::Options options;
+  options.on_failure = collectives::OnFailure::kReport;
+  for (const int first : {0, 1}) {
+    std::vector<std::vector<Communicator>> comms;
+    for (int k = 0; k < 2; ++k) comms.push_back(MakeRanks(2, options));
+    const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 4, 2)};
+    const std::vector<Array> y = {Filled(0, 4, 1), Filled(1, 5, 2)};
+    // The counts of the first communicator differ.
+    for (int i = 0; i < 2; ++i) ASSERT_OK(comms[0][i].AllReduce(y[i], y[i]));
+    for (int i = 0; i < 2; ++i) ASSERT_OK(dev(i).Synchronize());
+    Group group;
+    for (const int k : {first, 1 - first}) {
+      group.Add(comms[k][0], ops::AllReduce(x[0], x[0]));
+    }
+    EXPECT_THAT(group.Submit(), StatusIs(absl::StatusCode::kAborted,
+                                         HasSubstr("failed at 1 all_reduce")));
+    EXPECT_EQ(comms[0][0].state(), collectives::State::kFailed);
+    EXPECT_EQ(comms[1][0].state(), collectives::State::kReady);
+    EXPECT_THAT(comms[1][0].Records(), IsEmpty());
+    for (int i = 0; i < 2; ++i) ASSERT_OK(comms[1][i].AllReduce(x[i], x[i]));
+    for (int i = 0; i < 2; ++i) EXPECT_OK(comms[1][i].Wait());
+    EXPECT_THAT(Ints(x[0]), Each(3));
+    const std::vector<RecordedCall> calls = comms[1][0].Records();
+    ASSERT_THAT(calls, SizeIs(1));
+    EXPECT_EQ(calls[0].sequence, 1u);
+    EXPECT_NE(calls[0].end_ns, 0u);
+  }
+}
+
 // A group knows a communicator that it has again, whatever stands between.
 TEST_F(MixedGroups, AfterAGroupThatWasRefusedForItsCommunicator) {
   Make(2);

@@ -129,12 +129,7 @@ inline devrt_collective_v0 Op(uint32_t op, const void* src, void* dst,
 class Rank {
  public:
   explicit Rank(Device device) : gate_(device.gate()) {
-    devrt_stream_desc_v0 desc = {};
-    desc.struct_size = sizeof desc;
-    desc.kind = DEVRT_STREAM_CREATE;
-    EXPECT_EQ(Text(gate_->ops->stream_create(gate_->self, gate_->ordinal, &desc,
-                                             &stream)),
-              "");
+    stream = MakeStream(DEVRT_STREAM_CREATE);
   }
   Rank(Rank&& other) noexcept
       : comm(std::exchange(other.comm, nullptr)),
@@ -195,6 +190,17 @@ class Rank {
   }
   devrt_status Synchronize() {
     return gate_->ops->stream_sync(gate_->self, stream);
+  }
+  // A stream of the device, of the kind DEVRT_STREAM_*.
+  devrt_stream MakeStream(uint32_t kind) const {
+    devrt_stream_desc_v0 desc = {};
+    desc.struct_size = sizeof desc;
+    desc.kind = kind;
+    devrt_stream made = nullptr;
+    EXPECT_EQ(Text(gate_->ops->stream_create(gate_->self, gate_->ordinal, &desc,
+                                             &made)),
+              "");
+    return made;
   }
 
   devrt_submission_v0 Submission(const std::vector<devrt_collective_v0>& ops) {

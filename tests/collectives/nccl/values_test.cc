@@ -163,6 +163,37 @@ TEST_F(NcclValues, OfAGroupOnSeveralDevices) {
   }
 }
 
+// The handle of a default stream is the same number on each device: the fake
+// requires the device to be current, so that NCCL asks the right stream whether
+// it captures.
+TEST_F(NcclValues, OfAGroupOnDefaultStreams) {
+  for (const uint32_t kind : {DEVRT_STREAM_LEGACY, DEVRT_STREAM_PER_THREAD}) {
+    std::vector<Rank> ranks = MakeRanks(3);
+    Connect(&ranks);
+    std::vector<devrt_collective_v0> ops;
+    std::vector<void*> got;
+    for (uint32_t i = 0; i < 3; ++i) {
+      const void* const mine = ranks[i].Upload(Bytes(Input<float>(i, kCount)));
+      ASSERT_EQ(Text(ranks[i].Synchronize()), "");
+      got.push_back(ranks[i].Allocate(kCount * sizeof(float)));
+      ops.push_back(Op(DEVRT_COLLECTIVE_ALL_REDUCE, mine, got[i], kCount,
+                       DEVRT_FLOAT32, DEVRT_COLLECTIVE_SUM));
+    }
+    std::vector<devrt_stream> own;
+    for (Rank& rank : ranks) {
+      own.push_back(std::exchange(rank.stream, rank.MakeStream(kind)));
+    }
+    EXPECT_EQ(Text(SubmitTogether(&ranks, ops)), "");
+    for (uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(Text(ranks[i].Synchronize()), "");
+      ranks[i].stream = own[i];
+      const auto expected = Bytes(Expected<float>(
+          DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_COLLECTIVE_SUM, 0, 0, 3));
+      EXPECT_EQ(ranks[i].Download(got[i], expected.size()), expected) << i;
+    }
+  }
+}
+
 TEST_F(NcclValues, OfNoElementsNeedNoCall) {
   std::vector<Rank> ranks = MakeRanks(2);
   Connect(&ranks);

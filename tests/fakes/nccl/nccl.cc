@@ -226,7 +226,8 @@ Result Add(const char* name, abi::Comm handle, const Op& op) {
   if (result == abi::kSuccess && !CurrentDevice(&device)) {
     result = Fail(abi::kUnhandledCudaError, "no context is current", lock);
   }
-  if (result == abi::kSuccess && !MayBeCurrent(device, *comm, t_depth > 0)) {
+  if (result == abi::kSuccess &&
+      !MayBeCurrent(device, *comm, op.stream, t_depth > 0)) {
     result = Fail(abi::kUnhandledCudaError, "another device is current", lock);
   }
   if (result == abi::kSuccess && (comm->shared->ended || comm->finalized)) {

@@ -42,9 +42,12 @@ DeviceScope::~DeviceScope() {
   (void)cuDevicePrimaryCtxRelease(device_);
 }
 
-bool MayBeCurrent(CUdevice device, const Communicator& comm, bool in_group) {
-  return device == comm.device ||
-         (in_group && comm.clique->ranks > 1 && TheHip() == nullptr);
+bool MayBeCurrent(CUdevice device, const Communicator& comm, CUstream stream,
+                  bool in_group) {
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY ||
+                          stream == CU_STREAM_PER_THREAD;
+  return device == comm.device || (in_group && comm.clique->ranks > 1 &&
+                                   !is_default && TheHip() == nullptr);
 }
 
 }  // namespace devrt::fake::nccl

@@ -138,8 +138,10 @@ World& TheWorld();
 // has it, which keeps no context current; else of the driver.  False for none.
 bool CurrentDevice(CUdevice* device);
 // False if an operation needs another device than the current one.  In a group
-// NCCL finds the devices by itself, but not for a rank that is alone.
-bool MayBeCurrent(CUdevice device, const Communicator& comm, bool in_group);
+// NCCL finds the devices by itself, but not for a rank that is alone, nor for a
+// default stream: it asks whether the one of the current device captures.
+bool MayBeCurrent(CUdevice device, const Communicator& comm, CUstream stream,
+                  bool in_group);
 // Makes the device's context current for a scope, as NCCL does for each
 // communicator of a group.
 class DeviceScope {
