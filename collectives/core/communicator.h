@@ -335,11 +335,13 @@ class DEVRT_EXPORT Communicator {
                                  CallSite site = CallSite::Here());
   // Collective.  A communicator of the ranks with equal `color`, ordered by
   // `key`, then by rank; none for color -1.  INVALID_ARGUMENT for another
-  // negative color.  Waits for the work of the current stream.  This one fails
-  // if the others do not come within Options::init_timeout, and it is aborted.
-  // If a rank cannot make its recorder, each rank gets an error with that rank
-  // and the reason at once, and this communicator stays as it was.
-  // Over MPI no limit holds for a rank that dies while MPI makes the child:
+  // negative color.  Waits for the work of the current stream.
+  //
+  // This communicator fails if the others do not come within
+  // Options::init_timeout, and it is aborted.  If a rank cannot make its
+  // recorder, each rank gets an error with that rank and the reason at once, and
+  // this communicator stays as it was.  Over MPI no limit holds for a rank that
+  // dies while MPI makes the child:
   absl::StatusOr<std::optional<Communicator>> Split(
       int color, int key, CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(
