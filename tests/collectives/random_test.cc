@@ -3,7 +3,7 @@
 // K-C19: random programs of 2 to 16 ranks give the results of a plain
 // reference.  DEVRT_TEST_PROGRAMS sets their number, DEVRT_TEST_SEED the first:
 // DEVRT_TEST_PROGRAMS=10000 is the number of the specification.  Under the race
-// detector with DEVRT_RACE=throw a false report fails the call that it is about.
+// detector with DEVRT_RACE=throw a false report fails its call.
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -279,9 +279,9 @@ TEST_F(RandomPrograms, AreOrderedBetweenCommunicators) {
 // The figure of the specification: 1,024 ranks x 1,000 all-reduces of 4 KiB in
 // less than 10 s, with DEVRT_TEST_RANKS=1024 DEVRT_TEST_CALLS=1000.  That is
 // time of the processor, to which other programs of the machine add little.
-// The ranks share the devices of the fixture.  By default so few that ThreadSanitizer,
-// which follows 63 locks of a thread, can follow, unless TSAN_OPTIONS has
-// detect_deadlocks=0.
+// The ranks share the devices of the fixture.  By default so few that
+// ThreadSanitizer, which follows 63 locks of a thread, can follow, unless
+// TSAN_OPTIONS has detect_deadlocks=0.
 TEST_F(RandomPrograms, ManyRanks) {
   const int ranks_wanted = static_cast<int>(NumberFrom("DEVRT_TEST_RANKS", 32));
   const uint64_t calls = NumberFrom("DEVRT_TEST_CALLS", 10);
