@@ -7,6 +7,7 @@ A citation has one of these forms:
     docs/reference/semantics.md 2.4      a numbered section of a document
     docs/reference/waits.md              a document
     decision 12                docs/decisions/0012-*.md
+    docs/evidence/results/2026-11-30-5-d9089e42.json     a result
 
 Reads comments, docstrings and Markdown, but no code, strings and examples.
 """
@@ -41,6 +42,7 @@ SECTIONS = r"(\d+(?:\.\d+)?(?:(?:,\s+|\s+and\s+|\s+to\s+|-)\d+\.\d+)*)"
 DOCUMENT = re.compile(rf"(?<![\w/.<*-])((?:[\w.-]+/)*[\w-]+\.md)\b(?:\]\([^)]*\))?"
                       rf"(?:\s+{SECTIONS}(?![\w.]*\w))?")
 DECISION = re.compile(r"\b[Dd]ecisions?\s+(\d+)\b")
+RESULT = re.compile(r"\bdocs/evidence/results/[\w.-]+\.json\b")
 UNKNOWN = [
     (re.compile(r"\b[Rr]ules?[ ]+\d+\b"),
      "rules have letters: E8 of docs/reference/exchange-rules.md, say"),
@@ -151,6 +153,9 @@ def wrong_in(text, path, defined):
         number = int(found.group(1))
         if not list(checks.ROOT.glob(f"docs/decisions/{number:04}-*.md")):
             yield found.start(), f"there is no decision {number}"
+    for found in RESULT.finditer(text):
+        if not (checks.ROOT / found.group()).exists():
+            yield found.start(), f"there is no {found.group()}: cite a newer result"
     for form, remedy in UNKNOWN + ([] if path.suffix == ".md" else [BARE]):
         for found in form.finditer(text):
             shown = " ".join(found.group().split())

@@ -253,8 +253,10 @@ class TreeTest(unittest.TestCase):
                    "## 2. Errors\n\n### 2.4 When\n\n#### C7 Order\n\n| F5 | x |\n")
         self.write("docs/reference/exchange-rules.md", "**E8** A use.\n\n**E9** Another.\n")
         self.write("docs/decisions/0012-memory.md", "# 12. Memory\n")
+        self.write("docs/evidence/results/2026-01-01-1-0123abc.json", "{}\n")
         for good in ["C7, F5, E8-E9", "docs/reference/semantics.md 2.4", "semantics.md 2",
                      "decision 12", "[decision 12](decisions/0012-memory.md)",
+                     "docs/evidence/results/2026-01-01-1-0123abc.json.",
                      "an H200, gcc -O2, DLPack 1.3, C++17, `rule 8`"]:
             self.write("docs/index.md", good + "\n")
             self.assertEqual(citations.check_citations(), [], good)
@@ -268,6 +270,8 @@ class TreeTest(unittest.TestCase):
             "rule 8": '"rule 8" is no form',
             "semantics 2.4": '"semantics 2.4" is no form',
             "decision 13": "no decision 13",
+            "(docs/evidence/results/2026-01-01-2-0123abc.json)":
+                "there is no docs/evidence/results/2026-01-01-2-0123abc.json",
         }.items():
             self.write("docs/index.md", bad + "\n")
             self.assert_names(citations.check_citations(), "docs/index.md:1",

@@ -8,11 +8,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "collectives/core/comm.h"
+#include "collectives/core/device_order.h"
 #include "collectives/core/rank_record.h"
 #include "tests/collectives/collectives_fixture.h"
 
@@ -109,15 +111,26 @@ TEST_F(Refused, WhatTheEngineLacks) {
                                  "exist in mtia")));
 }
 
+// The other thread is inside of a submission, which awaits its turn among those
+// of the device.
 TEST_F(Refused, TwoThreadsAtOnce) {
   std::vector<Communicator> ranks = MakeRanks(1);
   const Array x = Filled(0, 4, 1);
-  ranks[0].comm()->in_use.store(true);  // a thread that is inside of a call
-  EXPECT_THAT(ranks[0].AllReduce(x, x),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("is in use by another thread: the order would "
-                                 "differ between ranks")));
-  ranks[0].comm()->in_use.store(false);
+  auto* const order = collectives::internal::DeviceOrder::Of(dev(0));
+  order->Lock();
+  std::thread other([&] { EXPECT_OK(ranks[0].AllReduce(x, x)); });
+  while (!ranks[0].comm()->in_use.load()) std::this_thread::yield();
+  const auto expect_refused = [](const absl::Status& status) {
+    EXPECT_STATUS(status, kFailedPrecondition,
+                  "is in use by another thread: the order would differ "
+                  "between ranks");
+  };
+  expect_refused(ranks[0].AllReduce(x, x));
+  expect_refused(ranks[0].Submit({ops::Broadcast(x, 0), ops::AllReduce(x, x)}));
+  expect_refused(ranks[0].Finish(absl::InfiniteFuture()));
+  order->Unlock();
+  other.join();
+  EXPECT_EQ(ranks[0].Records().size(), 1u);
   EXPECT_OK(ranks[0].AllReduce(x, x));
 }
 

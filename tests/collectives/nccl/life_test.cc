@@ -374,38 +374,6 @@ TEST_F(NcclLife, RefusesTwoRanksOnOneDevice) {
   EXPECT_EQ(TheLastError().name, "ncclInvalidUsage");
 }
 
-TEST_F(NcclLife, SharesADeviceOnlyWhereTheLibraryCan) {
-  devrt_code code = DEVRT_OK;
-  const auto begin = [&code] {
-    std::vector<Rank> ranks = MakeRanks(1);
-    const Id id = NewId();
-    const devrt_comm_options_v0 options = Named("test", true);
-    std::string text = Text(Call<&devrt_collectives_v0::comm_begin>(
-        0u, 1u, 0u, static_cast<const void*>(id.bytes), id.size, &options,
-        &ranks[0].comm));
-    code = TheLastError().code;
-    return text;
-  };
-  if (BackendName() != "cuda") {
-    EXPECT_EQ(begin(),
-              "several ranks on one device: RCCL 2.32.3 cannot do that");
-    return;
-  }
-  EXPECT_EQ(begin(),
-            "several ranks on one device: NCCL 2.32.3 needs "
-            "NCCL_MULTI_RANK_GPU_ENABLE=1");
-  EXPECT_EQ(code, DEVRT_UNIMPLEMENTED);
-  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
-  setenv("NCCL_NVLS_ENABLE", "1", 1);
-  EXPECT_EQ(begin(),
-            "several ranks on one device: NCCL 2.32.3 needs NCCL_NVLS_ENABLE "
-            "not to be 1");
-  setenv("NCCL_NVLS_ENABLE", "0", 1);
-  EXPECT_EQ(begin(), "");
-  unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  unsetenv("NCCL_NVLS_ENABLE");
-}
-
 TEST_F(NcclLife, IsForItsOwnBackend) {
   const Backend backend = Must(GetBackend(BackendName()));
   EXPECT_STATUS((BackendName() == "cuda" ? internal::OpenRccl(backend)
