@@ -45,6 +45,9 @@ struct Creation {
   std::atomic<absl::StatusCode> result{absl::StatusCode::kOk};
 };
 
+// An object that has the communicator, and ends it.
+nb::object ToRank(Communicator communicator);
+
 // The place of one rank.  The last user of the communicator ends it, which may
 // wait: without the GIL.
 class Rank {
@@ -126,7 +129,7 @@ class Rank {
       return absl::OkStatus();
     });
     if (!child->has_value()) return nb::none();
-    return nb::cast(new Rank(*std::move(*child)));
+    return ToRank(*std::move(*child));
   }
   Rank* Shrink(nb::handle gone) {
     const SiteHere site;
@@ -180,6 +183,12 @@ class Rank {
   std::shared_ptr<Communicator> communicator_;
 };
 
+// nb::cast of a pointer alone makes an object that never deletes it.
+nb::object ToRank(Communicator communicator) {
+  return nb::cast(new Rank(std::move(communicator)),
+                  nb::rv_policy::take_ownership);
+}
+
 // Ranks of this process, for a call that waits for all of them, and may go on
 // in the background.
 class Ranks {
@@ -230,8 +239,7 @@ nb::list SplitAll(nb::list ranks, nb::handle colors, nb::handle keys) {
   });
   nb::list children;
   for (std::optional<Communicator>& child : *made) {
-    children.append(child.has_value() ? nb::cast(new Rank(*std::move(child)))
-                                      : nb::none());
+    children.append(child.has_value() ? ToRank(*std::move(child)) : nb::none());
   }
   return children;
 }
@@ -246,7 +254,7 @@ nb::list ShrinkAll(nb::list ranks, nb::handle gone) {
   });
   nb::list children;
   for (Communicator& child : *made) {
-    children.append(nb::cast(new Rank(std::move(child))));
+    children.append(ToRank(std::move(child)));
   }
   return children;
 }
@@ -329,7 +337,7 @@ nb::list CreateAll(nb::object devices, nb::object options) {
   auto made = Check(
       WithoutLock([&] { return Communicator::CreateAll(all, wanted, site); }));
   nb::list ranks;
-  for (Communicator& c : made) ranks.append(nb::cast(new Rank(std::move(c))));
+  for (Communicator& c : made) ranks.append(ToRank(std::move(c)));
   return ranks;
 }
 
