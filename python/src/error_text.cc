@@ -31,6 +31,7 @@ constexpr Name kNames[] = {
     {"LoadBackend", "load_backend"},
     {"LogicalNot", "logical_not"},
     {"NotEqual", "!="},
+    {"Options::shared_device", "shared_device=True"},
     {"Place::Host()", "'cpu'"},
     {"RecordMemoryHistory", "record_memory_history"},
     {"RecordStream", "record_stream"},
