@@ -23,6 +23,7 @@
 #include "python/src/call_site.h"
 #include "python/src/collective_arguments.h"
 #include "python/src/collective_exchange.h"
+#include "python/src/collective_registration.h"
 #include "python/src/device.h"
 #include "python/src/dtype.h"
 #include "python/src/stream.h"
@@ -148,6 +149,16 @@ class Rank {
     DType type = kFloat32;
     if (!ParseDType(dtype.ptr(), &type)) ThrowPythonError();
     return Check(get().Supports(KindOf(kind), type, ReductionOf(op)));
+  }
+  RegisteredMemory* Register(nb::handle object) {
+    const Array* const given = ArrayArgument(object);
+    if (given == nullptr) {
+      throw nb::type_error("expected a devrt.Array, not NoneType");
+    }
+    const Array array = *given;  // the object may end while the GIL is free
+    return new RegisteredMemory(
+        backend(), communicator_,
+        Check(WithoutLock([&] { return get().Register(array); })));
   }
   nb::list Records() const {
     nb::list list;
@@ -406,7 +417,9 @@ void BindCollectives(nb::module_& module) {
       .def("split", &Rank::Split, nb::arg("color").none(),
            nb::arg("key").none())
       .def("shrink", &Rank::Shrink, nb::arg("gone").none())
+      .def("register", &Rank::Register, nb::arg("array").none())
       .def("records", &Rank::Records);
+  BindRegistration(module);
   module.def("_create_rank", &CreateOver, nb::arg("device").none(),
              nb::arg("rank"), nb::arg("size"), nb::arg("all_gather"),
              nb::arg("options"));

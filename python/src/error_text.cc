@@ -36,6 +36,7 @@ constexpr Name kNames[] = {
     {"RecordMemoryHistory", "record_memory_history"},
     {"RecordStream", "record_stream"},
     {"RecordUse", "record_use"},
+    {"Register: array", "register: array"},
     {"RegisterHost", "register_host"},
     {"Reshape()", "reshape"},
     {"SetDeallocationStream", "set_deallocation_stream"},
