@@ -190,6 +190,31 @@ def test_a_release_waits_for_the_last_work_or_the_failure():
     ranks[1].abort()
 
 
+def test_a_release_lets_ctrl_c_through(run_program):
+    done = run_program("""
+        import signal, threading
+        import devrt
+        from devrt import collectives
+        ranks = collectives.init_all(devrt.devices("mtia"))
+        x = devrt.ones(4, device=ranks[0].device)
+        registration = ranks[0].register(x)
+        ranks[0].all_reduce(x)  # rank 1 does not come
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        rescue = threading.Timer(8, ranks[0].abort)
+        rescue.daemon = True
+        rescue.start()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            registration.release()
+        except KeyboardInterrupt:
+            print("interrupted", ranks[0].state)
+        registration.release()  # the first one goes on in the background
+        for rank in ranks:
+            rank.abort()
+        """, env={"DEVRT_MTIA": "devices=2,mode=threaded", "DEVRT_BACKENDS": "mtia"})
+    assert done.stdout == "interrupted ready\n", done.stdout + done.stderr
+
+
 def test_a_release_on_another_thread(pair):
     before = held(pair[0])
     registration = pair[0].register(full(pair[0]))
