@@ -350,11 +350,7 @@ absl::Status Communicator::FinishAll(RankPointers ranks, absl::Time deadline,
 absl::StatusOr<Registration> Communicator::Register(const Array& array) {
   if (comm_ == nullptr) return MovedFromError("Register");
   Comm* const comm = comm_.get();
-  if (array.storage() == nullptr || array.device() != comm->device) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(comm->Text(), ": Register of an array that is not on ",
-                     comm->device.name()));
-  }
+  DEVRT_RETURN_IF_ERROR(internal::CheckRegistered(*comm, array));
   DEVRT_ASSIGN_OR_RETURN(const internal::Use use,
                          internal::Use::Begin({&comm, 1}));
   DEVRT_RETURN_IF_ERROR(internal::CheckReady(*comm));

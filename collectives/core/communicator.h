@@ -376,8 +376,8 @@ class DEVRT_EXPORT Communicator {
   static absl::Status FinishAll(RankPointers ranks,
                                 absl::Time deadline = absl::InfiniteFuture(),
                                 CallSite site = CallSite::Here());
-  // Tells the engine of memory that operations will use often.  A hint: an
-  // engine without registration does nothing.
+  // Tells the engine of memory that operations will use often, that of a
+  // C-contiguous array.  A hint: an engine without registration does nothing.
   absl::StatusOr<Registration> Register(const Array& array);
 
   // The newest calls, at most 4,096, oldest first (recorder.h).  Asks the

@@ -39,6 +39,28 @@ bool HasRoot(OpKind kind) {
                            Bit(OpKind::kSend) | Bit(OpKind::kRecv));
 }
 
+inline bool IsUsable(const Comm& comm, const Array& array) {
+  if (array.storage() == nullptr) return false;
+  const Place place = array.place();
+  return place.device() == comm.device && place.kind() != MemoryKind::kPinned &&
+         array.IsContiguous();
+}
+// `name` is that of the argument, which is not usable.
+[[gnu::cold]] std::string WhyNotUsable(const Comm& comm, const char* name,
+                                       const Array& array) {
+  if (array.storage() == nullptr) {
+    return absl::StrCat(name, " was moved from: pass an array");
+  }
+  const Place place = array.place();
+  if (place.device() != comm.device || place.kind() == MemoryKind::kPinned) {
+    return absl::StrCat(name, " is in ", place.name(),
+                        " and the communicator on ", comm.device.name(),
+                        ": copy it there");
+  }
+  return absl::StrCat(name, " of shape ", ShapeText(array.shape()),
+                      " is not C-contiguous: use Contiguous()");
+}
+
 // What this rank has of the operation.
 inline Parts PartsOf(OpKind kind, bool is_root, uint64_t n) {
   switch (kind) {
@@ -126,21 +148,8 @@ class Check {
 
   // `name` is that of the argument.
   absl::Status CheckArray(const char* name, const Array& array) const {
-    if (array.storage() == nullptr) {
-      return Invalid(absl::StrCat(name, " was moved from: pass an array"));
-    }
-    const Place place = array.place();
-    if (place.device() != comm_->device ||
-        place.kind() == MemoryKind::kPinned) {
-      return Invalid(absl::StrCat(name, " is in ", place.name(),
-                                  " and the communicator on ",
-                                  comm_->device.name(), ": copy it there"));
-    }
-    if (!array.IsContiguous()) {
-      return Invalid(absl::StrCat(name, " of shape ", ShapeText(array.shape()),
-                                  " is not C-contiguous: use Contiguous()"));
-    }
-    return absl::OkStatus();
+    return IsUsable(*comm_, array) ? absl::OkStatus()
+                                   : Invalid(WhyNotUsable(*comm_, name, array));
   }
 
   absl::Status CheckWritable(const char* name, const Array& array) const {
@@ -335,6 +344,12 @@ bool CheckPlainly(const Comm& comm, const Operation& operation,
 }
 
 }  // namespace
+
+absl::Status CheckRegistered(const Comm& comm, const Array& array) {
+  if (IsUsable(comm, array)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      comm.Text(), ": Register: ", WhyNotUsable(comm, "array", array)));
+}
 
 absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
                               Reduction reduction) {

@@ -26,6 +26,10 @@ struct CheckedOperation {
 absl::Status CheckOperation(Comm* comm, const Operation& operation,
                             CheckedOperation* checked);
 
+// INVALID_ARGUMENT for an array that is not C-contiguous on the device: the
+// engine would be told of other memory than that of its elements.
+absl::Status CheckRegistered(const Comm& comm, const Array& array);
+
 // Returns true if the engine has the operation.
 absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
                               Reduction reduction);

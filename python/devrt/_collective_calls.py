@@ -66,6 +66,33 @@ class group:
             submit(operations)
 
 
+class Registration:
+    """Memory that the engine of a communicator knows of, until its release.
+
+    Made by Communicator.register.  The end of a with block releases it, and so does the
+    end of the object.  Until then it keeps the array's memory and the communicator.
+    """
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    def release(self) -> None:
+        """Waits for the communicator's newest work, and takes the memory back.
+
+        The wait ends with the failure of the communicator at the latest, which
+        Communicator.wait raises, not this.  Call it before Communicator.finish, and while
+        no other thread uses the communicator: else the memory stays registered, and is
+        not freed, until the communicator ends.  The second call does nothing.
+        """
+        self._core.release()
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
 def submit(operations: List[Operation]) -> None:
     try:
         _core._submit_collectives(operations)
@@ -110,4 +137,5 @@ def add(operation: Operation) -> None:
         submit([operation])
 
 
-CollectiveError.__module__ = group.__module__ = "devrt.collectives"
+for _public in (CollectiveError, group, Registration):
+    _public.__module__ = "devrt.collectives"

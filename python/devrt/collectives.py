@@ -46,12 +46,13 @@ from typing import (
 from . import _core
 from ._arrays import empty
 from ._bootstraps import connect, device_here, place, pmix_alone
-from ._collective_calls import CollectiveError, add, group, raise_failure
+from ._collective_calls import CollectiveError, Registration, add, group, raise_failure
 from ._core import Device, Error, Stream
 
 __all__ = [
     "CollectiveError",
     "Communicator",
+    "Registration",
     "finish_all",
     "group",
     "init",
@@ -72,7 +73,8 @@ class Communicator:
 
     Made by init and init_all.  One thread at a time may use it, but for abort, state and
     failure.  Arrays are C-contiguous, on the device of the communicator; only the number
-    of their elements counts, not the shape.
+    of their elements counts, not the shape.  The end of the object finishes it, within
+    5 s, or aborts it with a warning.
     """
 
     def __init__(self, core: Any) -> None:
@@ -243,6 +245,15 @@ class Communicator:
         """Receives x from another rank, and returns it."""
         self._add("recv", x, None, "sum", peer, stream)
         return x
+
+    def register(self, array: Any) -> Registration:
+        """Tells the engine of memory that operations will use often, for a with block.
+
+        A hint: an engine without registration does nothing.  Put a group inside of the
+        block, since a group submits its operations at its end.
+        array: of any dtype and shape.
+        """
+        return Registration(self._call(self._core.register, array))
 
     def group(self) -> group:
         """Returns devrt.collectives.group()."""

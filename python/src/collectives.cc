@@ -23,6 +23,7 @@
 #include "python/src/call_site.h"
 #include "python/src/collective_arguments.h"
 #include "python/src/collective_exchange.h"
+#include "python/src/collective_registration.h"
 #include "python/src/device.h"
 #include "python/src/dtype.h"
 #include "python/src/stream.h"
@@ -44,6 +45,9 @@ struct Creation {
   // Of Create.  A thread that was interrupted reads it while Create runs.
   std::atomic<absl::StatusCode> result{absl::StatusCode::kOk};
 };
+
+// An object that has the communicator, and ends it.
+nb::object ToRank(Communicator communicator);
 
 // The place of one rank.  The last user of the communicator ends it, which may
 // wait: without the GIL.
@@ -126,7 +130,7 @@ class Rank {
       return absl::OkStatus();
     });
     if (!child->has_value()) return nb::none();
-    return nb::cast(new Rank(*std::move(*child)));
+    return ToRank(*std::move(*child));
   }
   Rank* Shrink(nb::handle gone) {
     const SiteHere site;
@@ -145,6 +149,16 @@ class Rank {
     DType type = kFloat32;
     if (!ParseDType(dtype.ptr(), &type)) ThrowPythonError();
     return Check(get().Supports(KindOf(kind), type, ReductionOf(op)));
+  }
+  RegisteredMemory* Register(nb::handle object) {
+    const Array* const given = ArrayArgument(object);
+    if (given == nullptr) {
+      throw nb::type_error("expected a devrt.Array, not NoneType");
+    }
+    const Array array = *given;  // the object may end while the GIL is free
+    return new RegisteredMemory(
+        backend(), communicator_,
+        Check(WithoutLock([&] { return get().Register(array); })));
   }
   nb::list Records() const {
     nb::list list;
@@ -179,6 +193,12 @@ class Rank {
   DeviceObject* device_;
   std::shared_ptr<Communicator> communicator_;
 };
+
+// nb::cast of a pointer alone makes an object that never deletes it.
+nb::object ToRank(Communicator communicator) {
+  return nb::cast(new Rank(std::move(communicator)),
+                  nb::rv_policy::take_ownership);
+}
 
 // Ranks of this process, for a call that waits for all of them, and may go on
 // in the background.
@@ -230,8 +250,7 @@ nb::list SplitAll(nb::list ranks, nb::handle colors, nb::handle keys) {
   });
   nb::list children;
   for (std::optional<Communicator>& child : *made) {
-    children.append(child.has_value() ? nb::cast(new Rank(*std::move(child)))
-                                      : nb::none());
+    children.append(child.has_value() ? ToRank(*std::move(child)) : nb::none());
   }
   return children;
 }
@@ -246,7 +265,7 @@ nb::list ShrinkAll(nb::list ranks, nb::handle gone) {
   });
   nb::list children;
   for (Communicator& child : *made) {
-    children.append(nb::cast(new Rank(std::move(child))));
+    children.append(ToRank(std::move(child)));
   }
   return children;
 }
@@ -329,7 +348,7 @@ nb::list CreateAll(nb::object devices, nb::object options) {
   auto made = Check(
       WithoutLock([&] { return Communicator::CreateAll(all, wanted, site); }));
   nb::list ranks;
-  for (Communicator& c : made) ranks.append(nb::cast(new Rank(std::move(c))));
+  for (Communicator& c : made) ranks.append(ToRank(std::move(c)));
   return ranks;
 }
 
@@ -398,7 +417,9 @@ void BindCollectives(nb::module_& module) {
       .def("split", &Rank::Split, nb::arg("color").none(),
            nb::arg("key").none())
       .def("shrink", &Rank::Shrink, nb::arg("gone").none())
+      .def("register", &Rank::Register, nb::arg("array").none())
       .def("records", &Rank::Records);
+  BindRegistration(module);
   module.def("_create_rank", &CreateOver, nb::arg("device").none(),
              nb::arg("rank"), nb::arg("size"), nb::arg("all_gather"),
              nb::arg("options"));

@@ -479,14 +479,21 @@ TEST_F(Ends, ShutdownIsRefusedBefore) {
                                    HasSubstr("mtia:1 has 1 event")));
 }
 
-TEST_F(Ends, RegistrationsToo) {
-  std::vector<Communicator> ranks = MakeRanks(1);
-  const Array x = Filled(0, 4, 1);
-  auto registration = ranks[0].Register(x);
-  ASSERT_OK(registration.status());
-  const Array other = Filled(1, 4, 1);
-  EXPECT_THAT(ranks[0].Register(other).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::_));
+// The engine takes no memory back from a communicator that has ended.
+TEST_F(Ends, RegisteredMemoryIsFreedWithTheCommunicator) {
+  std::weak_ptr<internal::Storage> memory;
+  {
+    std::vector<Communicator> ranks = MakeRanks(1);
+    {
+      const Array x = Filled(0, 4, 1);
+      memory = x.storage();
+      const auto registration = ranks[0].Register(x);
+      ASSERT_OK(registration.status());
+      ASSERT_OK(ranks[0].Abort("over"));
+    }
+    EXPECT_FALSE(memory.expired());
+  }
+  EXPECT_TRUE(memory.expired());
 }
 
 }  // namespace

@@ -100,6 +100,30 @@ TEST_F(Refused, ArgumentsOfOperations) {
   ASSERT_EQ(ranks[0].Records().size(), 1u);
 }
 
+TEST_F(Refused, MemoryToRegister) {
+  std::vector<Communicator> ranks = MakeRanks(2);
+  const Array grid = Must(Array::Zeros({2, 2}, kInt32, dev()));
+  Array moved = grid;
+  const Array sink = std::move(moved);
+  const struct {
+    Array array;
+    const char* text;
+  } kCases[] = {
+      {Filled(1, 4, 1), "Register: array is in mtia:1 and the communicator on"},
+      {Must(Array::Zeros({4}, kInt32, Place::Host())), "array is in cpu"},
+      {Must(Array::Zeros({4}, kInt32, Place::Pinned(dev()))), "array is in "},
+      // Its elements have other bytes of the memory as neighbours.
+      {Must(grid.Index(1, 0)), "array of shape (2,) is not C-contiguous"},
+      {moved, "array was moved from"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_THAT(
+        ranks[0].Register(c.array).status(),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.text)));
+  }
+  EXPECT_EQ(ranks[0].state(), State::kReady);
+}
+
 TEST_F(Refused, WhatTheEngineLacks) {
   std::vector<Communicator> ranks = MakeRanks(1);
   const Array x = Must(Array::Zeros({4}, kComplex64, dev()));

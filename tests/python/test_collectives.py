@@ -246,6 +246,27 @@ def test_an_error_keeps_no_communicator(two):
         gc.enable()
 
 
+@pytest.mark.parametrize("make", [
+    lambda ranks: [],
+    lambda ranks: collectives.split_all(ranks, [0, 0]),
+    lambda ranks: collectives.split_all(ranks, [0, -1]),
+    lambda ranks: collectives.shrink_all(ranks[:1], [1]),
+    lambda ranks: [collectives.init_all([ranks[0].device])[0].split(0)],
+], ids=["init_all", "split_all", "split_all without one", "shrink_all", "split"])
+def test_a_communicator_that_nobody_has_is_ended(two, make):
+    """Its end frees memory that was registered when it was aborted."""
+    before = [devrt.memory_allocated(device) for device in two]
+    ranks = collectives.init_all(two)
+    every = [rank for rank in [*ranks, *make(ranks)] if rank is not None]
+    registrations = [rank.register(full(rank, 1)) for rank in every]
+    for rank, registration in zip(every, registrations):
+        rank.abort()
+        registration.release()
+    assert devrt.memory_allocated(two[0]) > before[0]
+    del rank, ranks, every, registration, registrations
+    assert [devrt.memory_allocated(device) for device in two] == before
+
+
 def test_the_library_of_nccls_package_is_named(run_program, tmp_path):
     folder = tmp_path / "nvidia" / "nccl" / "lib"
     folder.mkdir(parents=True)

@@ -81,6 +81,13 @@ def test_a_bad_option_is_named_with_its_value(two, options, error, text):
     assert text in str(raised.value)
 
 
+def test_ranks_that_share_a_device_are_told_of_pythons_argument(two):
+    with pytest.raises(devrt.Error) as raised:
+        collectives.init_all([two[0], two[0]])
+    assert raised.value.code == "FAILED_PRECONDITION"
+    assert str(raised.value).endswith("; for tests take shared_device=True")
+
+
 @pytest.mark.parametrize("parts, text", [
     (None, "the bootstrap returned NoneType, expected a list with the bytes of each rank"),
     ([b"", 1], "the bootstrap returned int for rank 1, expected bytes"),
