@@ -98,7 +98,7 @@ TEST_F(Mismatch, OfAGroupTellsTheLineOfEachCall) {
   group.Add(ranks[0], ops::AllReduce(x[0], x[0]));
   group.Add(ranks[1], ops::AllReduce(x[1], x[1]));
   ASSERT_OK(group.Submit());
-  const auto call = [line](int rank, int count) {
+  const auto call = [](int rank, int count) {
     return "rank " + std::to_string(rank) + ": all_reduce #1 (int32 x " +
            std::to_string(count) + ", sum) at ../tests/collectives/" +
            "failure_test.cc:" + std::to_string(line + rank);
