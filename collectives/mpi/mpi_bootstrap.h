@@ -266,14 +266,15 @@ class MpiBootstrap final : public Bootstrap {
   // messages of an earlier one may be left, of which nobody needs the answer.
   absl::StatusOr<Message> Receive(int from, absl::Time deadline) {
     for (;;) {
-      DEVRT_ASSIGN_OR_RETURN(const Message message, ReceiveAny(from, deadline));
-      std::string_view rest = message.text;
+      const absl::StatusOr<Message> message = ReceiveAny(from, deadline);
+      DEVRT_RETURN_IF_ERROR(message.status());
+      std::string_view rest = message->text;
       uint64_t kind = 0, round = 0;
       if (!Take(&rest, &kind) || !Take(&rest, &round) || round > round_) {
         return Damaged();
       }
       if (round < round_) continue;
-      return Message{message.from, kind, std::string(rest)};
+      return Message{message->from, kind, std::string(rest)};
     }
   }
 
