@@ -339,9 +339,9 @@ class DEVRT_EXPORT Communicator {
   //
   // This communicator fails if the others do not come within
   // Options::init_timeout, and it is aborted.  If a rank cannot make its
-  // recorder, each rank gets an error with that rank and the reason at once, and
-  // this communicator stays as it was.  Over MPI no limit holds for a rank that
-  // dies while MPI makes the child:
+  // recorder, each rank gets an error with that rank and the reason at once,
+  // and this communicator stays as it was.  Over MPI no limit holds for a rank
+  // that dies while MPI makes the child:
   absl::StatusOr<std::optional<Communicator>> Split(
       int color, int key, CallSite site = CallSite::Here());
   static absl::StatusOr<std::vector<std::optional<Communicator>>> SplitAll(

@@ -278,9 +278,9 @@ TEST_F(RandomPrograms, AreOrderedBetweenCommunicators) {
 
 // With DEVRT_TEST_RANKS=1024 DEVRT_TEST_CALLS=1000 the figure of the
 // specification: all-reduces of 4 KiB.  The property "seconds" is their time of
-// the processor.  The ranks share the devices of the fixture.  By default so few that
-// ThreadSanitizer, which follows 63 locks of a thread, can follow, unless
-// TSAN_OPTIONS has detect_deadlocks=0.
+// the processor.  The ranks share the devices of the fixture.  By default so
+// few that ThreadSanitizer, which follows 63 locks of a thread, can follow,
+// unless TSAN_OPTIONS has detect_deadlocks=0.
 TEST_F(RandomPrograms, ManyRanks) {
   const int ranks_wanted = static_cast<int>(NumberFrom("DEVRT_TEST_RANKS", 32));
   const uint64_t calls = NumberFrom("DEVRT_TEST_CALLS", 10);
