@@ -200,16 +200,25 @@ nb::object ToRank(Communicator communicator) {
                   nb::rv_policy::take_ownership);
 }
 
+// TypeError for what is no rank, None too.
+const Rank& RankOf(nb::handle item) {
+  const Rank* rank = nullptr;
+  if (!nb::try_cast(item, rank) || rank == nullptr) {
+    throw nb::type_error("ranks has an item that is no rank");
+  }
+  return *rank;
+}
+
 // Ranks of this process, for a call that waits for all of them, and may go on
 // in the background.
 class Ranks {
  public:
   explicit Ranks(nb::handle ranks) {
     for (const nb::handle item : ranks) {
-      const auto* const rank = nb::cast<const Rank*>(item);
-      owners_.push_back(rank->shared());
+      const Rank& rank = RankOf(item);
+      owners_.push_back(rank.shared());
       pointers_.push_back(owners_.back().get());
-      if (backend_ == nullptr) backend_ = &rank->backend();
+      if (backend_ == nullptr) backend_ = &rank.backend();
     }
   }
   using Call = std::function<absl::Status(Communicator::RankPointers)>;
@@ -236,7 +245,7 @@ nb::list SplitAll(nb::list ranks, nb::handle colors, nb::handle keys) {
   // Those of the calling thread: the call may run on another one.
   std::vector<StreamRef> streams;
   for (const nb::handle rank : ranks) {
-    streams.push_back(nb::cast<const Rank*>(rank)->CurrentStreamHere());
+    streams.push_back(RankOf(rank).CurrentStreamHere());
   }
   Ranks(ranks).Run([made, streams = std::move(streams),
                     colors = Int32sOf(colors, "colors"),
@@ -374,7 +383,7 @@ void SubmitAll(nb::list operations) {
     const OpKind kind = KindOf(TextOf(entry[1], "operation"));
     const bool is_transfer = kind == OpKind::kSend || kind == OpKind::kRecv;
     group.Add(
-        nb::cast<const Rank*>(entry[0])->get(),
+        RankOf(entry[0]).get(),
         collectives::Operation(kind, ArrayArgument(entry[2]),
                                ArrayArgument(entry[3]), ReductionOf(entry[4]),
                                Int32Of(entry[5], is_transfer ? "peer" : "root"),

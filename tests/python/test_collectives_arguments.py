@@ -133,3 +133,13 @@ def test_a_bootstrap_function_that_raises_is_not_called_again(two):
     with pytest.raises(ValueError, match="mine"):
         collectives.init(two[0], refuse, rank=0, size=2)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("item", [None, 3])
+def test_calls_of_all_ranks_refuse_what_is_no_rank(item):
+    core = devrt._core
+    for call in (lambda: core._split_ranks([item], [0], [0]),
+                 lambda: core._shrink_ranks([item], [0]),
+                 lambda: core._finish_ranks([item], None)):
+        with pytest.raises(TypeError, match="an item that is no rank"):
+            call()
