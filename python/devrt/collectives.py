@@ -251,7 +251,7 @@ class Communicator:
 
         A hint: an engine without registration does nothing.  Put a group inside of the
         block, since a group submits its operations at its end.
-        array: of any dtype and shape.
+        array: C-contiguous, on the communicator's device, of any dtype and shape.
         """
         return Registration(self._call(self._core.register, array))
 
