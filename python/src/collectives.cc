@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "devrt/collectives/bootstrap.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/collectives/operation.h"
 #include "devrt/guards/multi_stream_guard.h"
 #include "devrt/runtime/status.h"
+#include "python/src/arguments.h"
 #include "python/src/bindings.h"
 #include "python/src/call_site.h"
 #include "python/src/collective_arguments.h"
@@ -204,7 +206,11 @@ nb::object ToRank(Communicator communicator) {
 const Rank& RankOf(nb::handle item) {
   const Rank* rank = nullptr;
   if (!nb::try_cast(item, rank) || rank == nullptr) {
-    throw nb::type_error("ranks has an item that is no rank");
+    throw nb::type_error(
+        absl::StrCat("ranks has an item that is no rank: expected a "
+                     "devrt.collectives.Communicator, not ",
+                     TypeName(item.ptr()))
+            .c_str());
   }
   return *rank;
 }
