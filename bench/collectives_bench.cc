@@ -4,9 +4,9 @@
 //
 //   collectives_bench --device=cuda --ranks=2 --max_bytes=1073741824
 //
-// All ranks are in this process and on one thread: a call is a group with an
-// operation of each rank.  A row is one operation and size, and has a time for
-// each way to make the call:
+// All ranks are in this process: on one thread, where a call is a group with an
+// operation of each, or with --threads=N, of N ranks, on a thread each.  A row
+// is one operation and size, and has a time for each way to make the call:
 //
 //   devrt             Communicator::Submit or Group::Submit, over pointers
 //   devrt, arrays     the same over arrays, which other streams may use
@@ -25,6 +25,7 @@
 //
 // --device=mtia, the default, has devrt's rows alone.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -34,6 +35,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,7 @@ using devrt::collectives::RawOperation;
 struct Settings {
   std::string device = "mtia";
   int64_t ranks = 1;
+  int64_t threads = 1;  // or as many as ranks
   int64_t min_bytes = 1024;
   int64_t max_bytes = 1 << 20;
   int64_t factor = 4;  // from one size to the next
@@ -66,6 +69,11 @@ struct Settings {
   int64_t calls = 200;  // of small sizes in a round
   std::string json;
 };
+
+[[noreturn]] void Exit(int code, const std::string& text) {
+  std::fprintf(stderr, "%s\n", text.c_str());
+  std::exit(code);
+}
 
 // What nccl-tests call the operation, and its bus bandwidth: bytes on a link
 // for each byte of the buffer, by the number of ranks.
@@ -92,10 +100,15 @@ struct Rank {
 
 // ---- Rows -------------------------------------------------------------------
 
-// A way to make the call once, and its times.
+// Makes the call once, for `count` ranks from `first` on.
+using Call = std::function<void(size_t first, size_t count)>;
+
+// A way to make the call, and its times.
 struct Way {
+  Way(std::string of_name, Call makes)
+      : name(std::move(of_name)), call(std::move(makes)) {}
   std::string name;
-  std::function<void()> call;
+  Call call;
   std::vector<double> us, host_us;
 };
 
@@ -121,10 +134,13 @@ class Bench {
   void Measure(const Kind& kind, uint64_t bytes, bool in_place);
   void MeasureTwo();
   void Time(std::vector<Way>* ways, int64_t calls);
-  void Synchronize();
+  void TimeOnce(const Way& way, int64_t calls, double* us, double* host_us);
+  void Synchronize() { Synchronize(0, ranks_.size()); }
+  void Synchronize(size_t first, size_t count);
   void Verify(const Kind& kind, const Row& row, const std::string& way);
   void Submit(std::vector<Communicator>* comms,
-              const std::vector<Operation>& ops, bool second = false);
+              const std::vector<Operation>& ops, size_t first, size_t count,
+              bool second = false);
   void Print(const Row& row) const;
   void WriteJson() const;
 
@@ -140,18 +156,14 @@ Bench::Bench(Settings settings) : settings_(std::move(settings)) {
   std::vector<devrt::Device> devices = Value(devrt::Devices(settings_.device));
   const auto ranks = static_cast<size_t>(settings_.ranks);
   if (devices.size() < ranks) {
-    std::fprintf(stderr, "%s has %zu devices, and --ranks=%zu\n",
-                 settings_.device.c_str(), devices.size(), ranks);
-    std::exit(77);
+    Exit(77, absl::StrCat(settings_.device, " has ", devices.size(),
+                          " devices, and --ranks=", ranks));
   }
   devices.erase(devices.begin() + static_cast<std::ptrdiff_t>(ranks),
                 devices.end());
   absl::StatusOr<std::vector<Communicator>> made =
       Communicator::CreateAll(devices);
-  if (absl::IsUnavailable(made.status())) {
-    std::fprintf(stderr, "%s\n", made.status().ToString().c_str());
-    std::exit(77);
-  }
+  if (absl::IsUnavailable(made.status())) Exit(77, made.status().ToString());
   comms_ = Value(std::move(made));
   others_ = Value(Communicator::CreateAll(devices));
   // All-gather has `ranks` times the bytes on one side; a size is of that side.
@@ -167,8 +179,8 @@ Bench::Bench(Settings settings) : settings_(std::move(settings)) {
                           std::move(raw), std::move(in), std::move(out)});
   }
   Synchronize();
-  const std::string path = comms_[0].provider().path;
-  if (comms_[0].provider().name != "nccl") return;
+  const devrt::collectives::ProviderInfo provider = comms_[0].provider();
+  if (provider.name != "nccl") return;
   std::vector<RawNccl::Place> places;
   for (const Rank& rank : ranks_) {
     places.push_back({rank.device, Value(rank.raw.Native())});
@@ -179,52 +191,82 @@ Bench::Bench(Settings settings) : settings_(std::move(settings)) {
            {"NCCL, unblocked", Calls::kPoll},
            {"NCCL, blocking child", Calls::kBlockInChild}}) {
     if (calls == Calls::kBlockInChild && ranks_.size() == 1) continue;
-    auto raw = std::make_unique<RawNccl>(path, places, calls);
+    auto raw = std::make_unique<RawNccl>(provider.path, places, calls);
     if (raw->works()) raw_.emplace_back(name, std::move(raw));
   }
 }
 
-void Bench::Synchronize() {
-  for (const Rank& rank : ranks_) {
-    Check(rank.stream.Synchronize());
-    Check(rank.other.Synchronize());
-    Check(rank.raw.Synchronize());
+void Bench::Synchronize(size_t first, size_t count) {
+  for (size_t i = first; i < first + count; ++i) {
+    Check(ranks_[i].stream.Synchronize());
+    Check(ranks_[i].other.Synchronize());
+    Check(ranks_[i].raw.Synchronize());
   }
 }
 
 void Bench::Submit(std::vector<Communicator>* comms,
-                   const std::vector<Operation>& ops, bool second) {
+                   const std::vector<Operation>& ops, size_t first,
+                   size_t count, bool second) {
   const auto stream = [&](size_t i) {
     return second ? ranks_[i].other.ref() : ranks_[i].stream.ref();
   };
-  if (ops.size() == 1) {
-    Check((*comms)[0].Submit({&ops[0], 1}, stream(0)));
+  if (count == 1) {
+    Check((*comms)[first].Submit({&ops[first], 1}, stream(first)));
     return;
   }
   Group group;
-  for (size_t i = 0; i < ops.size(); ++i) {
+  for (size_t i = first; i < first + count; ++i) {
     group.Add((*comms)[i], ops[i], stream(i));
   }
   Check(group.Submit());
 }
 
-void Bench::Time(std::vector<Way>* ways, int64_t calls) {
+void Bench::TimeOnce(const Way& way, int64_t calls, double* us,
+                     double* host_us) {
   using Clock = std::chrono::steady_clock;
-  const auto us = [&](Clock::duration time) {
-    return std::chrono::duration<double, std::micro>(time).count() /
+  const auto threads = static_cast<size_t>(settings_.threads);
+  const size_t share = ranks_.size() / threads;
+  std::vector<Clock::time_point> begin(threads), submitted(threads),
+      end(threads);
+  std::atomic<size_t> not_ready{threads};
+  const auto run = [&](size_t thread) {
+    const size_t first = thread * share;
+    const devrt::DeviceGuard guard(ranks_[first].device);
+    way.call(first, share);  // the first one of a thread costs more
+    Synchronize(first, share);
+    --not_ready;
+    while (not_ready != 0) {
+    }
+    begin[thread] = Clock::now();
+    for (int64_t i = 0; i < calls; ++i) way.call(first, share);
+    submitted[thread] = Clock::now();
+    Synchronize(first, share);
+    end[thread] = Clock::now();
+  };
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(run, i);
+  run(0);
+  for (std::thread& other : others) other.join();
+  const Clock::time_point start = *std::min_element(begin.begin(), begin.end());
+  const auto until = [&](const std::vector<Clock::time_point>& times) {
+    const Clock::time_point last =
+        *std::max_element(times.begin(), times.end());
+    return std::chrono::duration<double, std::micro>(last - start).count() /
            static_cast<double>(calls);
   };
+  *us = until(end);
+  *host_us = until(submitted);
+}
+
+void Bench::Time(std::vector<Way>* ways, int64_t calls) {
   // The first round is not counted.
   for (int64_t round = 0; round <= settings_.rounds; ++round) {
     for (Way& way : *ways) {
-      const Clock::time_point begin = Clock::now();
-      for (int64_t i = 0; i < calls; ++i) way.call();
-      const Clock::time_point submitted = Clock::now();
-      Synchronize();
-      const Clock::time_point end = Clock::now();
+      double us = 0, host_us = 0;
+      TimeOnce(way, calls, &us, &host_us);
       if (round == 0) continue;
-      way.us.push_back(us(end - begin));
-      way.host_us.push_back(us(submitted - begin));
+      way.us.push_back(us);
+      way.host_us.push_back(host_us);
     }
   }
 }
@@ -255,11 +297,16 @@ void Bench::Measure(const Kind& kind, uint64_t bytes, bool in_place) {
                         devrt::CallSite::Here());
   }
   std::vector<Way> ways;
-  ways.push_back({"devrt", [&] { Submit(&comms_, pointers); }, {}, {}});
-  ways.push_back({"devrt, arrays", [&] { Submit(&comms_, arrays); }, {}, {}});
+  ways.emplace_back("devrt", [&](size_t first, size_t of) {
+    Submit(&comms_, pointers, first, of);
+  });
+  ways.emplace_back("devrt, arrays", [&](size_t first, size_t of) {
+    Submit(&comms_, arrays, first, of);
+  });
   for (auto& [name, nccl] : raw_) {
-    RawNccl* const one = nccl.get();
-    ways.push_back({name, [&raw, one] { one->Run(raw); }, {}, {}});
+    ways.emplace_back(name, [&raw, one = nccl.get()](size_t first, size_t of) {
+      one->Run(raw, first, of);
+    });
   }
   Row row;
   row.op = kind.name;
@@ -270,7 +317,8 @@ void Bench::Measure(const Kind& kind, uint64_t bytes, bool in_place) {
   row.bus = kind.bus(static_cast<double>(n));
   if (!in_place && bytes <= 1 << 20) {
     for (const Way& way : ways) {
-      way.call();
+      double us = 0, host_us = 0;
+      TimeOnce(way, 0, &us, &host_us);
       Verify(kind, row, way.name);
     }
   }
@@ -298,11 +346,8 @@ void Bench::Verify(const Kind& kind, const Row& row, const std::string& way) {
     const Array host = Value(out.To(devrt::Place::Host()));
     for (uint64_t i = 0; i < count; ++i) {
       if (host.data_as<float>()[i] == expected) continue;
-      std::fprintf(stderr, "%s of %s: element %llu is %g, expected %g\n",
-                   way.c_str(), kind.name, static_cast<unsigned long long>(i),
-                   static_cast<double>(host.data_as<float>()[i]),
-                   static_cast<double>(expected));
-      std::exit(1);
+      Exit(1, absl::StrCat(way, " of ", kind.name, ": element ", i, " is ",
+                           host.data_as<float>()[i], ", expected ", expected));
     }
     Check(out.Fill(0.0F));
   }
@@ -319,16 +364,15 @@ void Bench::MeasureTwo() {
     op.dst = rank.out.data();
     ops.emplace_back(op);
   }
-  int64_t turn = 0;
+  std::vector<int64_t> turn(ranks_.size());  // of each thread
   std::vector<Way> ways;
-  ways.push_back({"alone", [&] { Submit(&comms_, ops); }, {}, {}});
-  ways.push_back({"turns",
-                  [&] {
-                    const bool second = ++turn % 2 == 0;
-                    Submit(second ? &others_ : &comms_, ops, second);
-                  },
-                  {},
-                  {}});
+  ways.emplace_back("alone", [&](size_t first, size_t of) {
+    Submit(&comms_, ops, first, of);
+  });
+  ways.emplace_back("turns", [&](size_t first, size_t of) {
+    const bool second = ++turn[first] % 2 == 0;
+    Submit(second ? &others_ : &comms_, ops, first, of, second);
+  });
   Time(&ways, settings_.calls);
   alone_us_ = Median(ways[0].us);
   turns_us_ = Median(ways[1].us);
@@ -364,6 +408,7 @@ void Bench::WriteJson() const {
   const devrt::collectives::ProviderInfo provider = comms_[0].provider();
   file << "{\"provider\": \"" << provider.name << "\", \"version\": \""
        << provider.version << "\", \"ranks\": " << ranks_.size()
+       << ", \"threads\": " << settings_.threads
        << ", \"rounds\": " << settings_.rounds
        << ",\n \"alone_us\": " << alone_us_ << ", \"turns_us\": " << turns_us_
        << ",\n \"rows\": [";
@@ -375,17 +420,15 @@ void Bench::WriteJson() const {
          << ", \"host_us\": " << JsonOf(row.host_us) << "}";
   }
   file << "]}\n";
-  if (!file.flush()) {
-    std::fprintf(stderr, "%s cannot be written\n", settings_.json.c_str());
-    std::exit(1);
-  }
+  if (!file.flush()) Exit(1, settings_.json + " cannot be written");
 }
 
 void Bench::Run() {
   const devrt::DeviceGuard guard(ranks_[0].device);
   const devrt::collectives::ProviderInfo provider = comms_[0].provider();
-  std::printf("# %s %s, %zu ranks of one process, medians of %lld rounds\n",
+  std::printf("# %s %s, %zu ranks on %lld threads, medians of %lld rounds\n",
               provider.name.c_str(), provider.version.c_str(), ranks_.size(),
+              static_cast<long long>(settings_.threads),
               static_cast<long long>(settings_.rounds));
   std::printf("%14s %12s %12s %8s %6s %10s %10s %8s %8s\n", "# op", "size",
               "count", "type", "redop", "time us", "host us", "algbw", "busbw");
@@ -410,9 +453,10 @@ void Bench::Run() {
 // False for an argument that is none of the settings.
 bool Take(absl::string_view argument, Settings* settings) {
   const std::map<std::string, int64_t*> numbers = {
-      {"ranks", &settings->ranks},         {"min_bytes", &settings->min_bytes},
-      {"max_bytes", &settings->max_bytes}, {"factor", &settings->factor},
-      {"rounds", &settings->rounds},       {"calls", &settings->calls}};
+      {"ranks", &settings->ranks},         {"threads", &settings->threads},
+      {"min_bytes", &settings->min_bytes}, {"max_bytes", &settings->max_bytes},
+      {"factor", &settings->factor},       {"rounds", &settings->rounds},
+      {"calls", &settings->calls}};
   if (absl::ConsumePrefix(&argument, "--device=")) {
     settings->device = std::string(argument);
     return true;
@@ -436,19 +480,19 @@ int main(int argc, char** argv) {
   bench::Settings settings;
   for (int i = 1; i < argc; ++i) {
     if (bench::Take(argv[i], &settings)) continue;
-    std::fprintf(stderr,
-                 "%s is no option: collectives_bench [--device=NAME] "
-                 "[--ranks=N] [--min_bytes=N] [--max_bytes=N] [--factor=N] "
-                 "[--rounds=N] [--calls=N] [--json=FILE]\n",
-                 argv[i]);
-    return 2;
+    bench::Exit(
+        2, absl::StrCat(argv[i],
+                        " is no option: collectives_bench [--device=NAME] "
+                        "[--ranks=N] [--threads=N] [--min_bytes=N] "
+                        "[--max_bytes=N] [--factor=N] [--rounds=N] [--calls=N] "
+                        "[--json=FILE]"));
   }
   if (settings.factor < 2 || settings.min_bytes % (4 * settings.ranks) != 0 ||
-      settings.max_bytes < settings.min_bytes) {
-    std::fprintf(stderr,
-                 "sizes are multiples of 4 bytes for each rank, and --factor "
-                 "is 2 or more\n");
-    return 2;
+      settings.max_bytes < settings.min_bytes ||
+      (settings.threads != 1 && settings.threads != settings.ranks)) {
+    bench::Exit(2,
+                "sizes are multiples of 4 bytes for each rank, --factor is "
+                "2 or more, and --threads is 1 or the number of ranks");
   }
   bench::Bench(settings).Run();
   return 0;

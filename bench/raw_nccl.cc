@@ -83,7 +83,7 @@ void RawNccl::Check(abi::Result result, const char* call) {
   failed_ = true;
 }
 
-void RawNccl::Await(const std::vector<abi::Comm>& comms) {
+void RawNccl::Await(absl::Span<const abi::Comm> comms) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   for (const abi::Comm comm : comms) {
     abi::Result state = abi::kInProgress;
@@ -97,10 +97,11 @@ void RawNccl::Await(const std::vector<abi::Comm>& comms) {
   }
 }
 
-void RawNccl::Run(const std::vector<RawOperation>& of_ranks) {
-  const bool is_group = comms_.size() > 1;
+void RawNccl::Run(const std::vector<RawOperation>& of_ranks, size_t first,
+                  size_t count) {
+  const bool is_group = count > 1;
   if (is_group) Check(f_.group_start(), "ncclGroupStart");
-  for (size_t i = 0; i < comms_.size(); ++i) {
+  for (size_t i = first; i < first + count; ++i) {
     std::optional<devrt::DeviceGuard> guard;
     if (is_group) guard.emplace(places_[i].device);
     const RawOperation& op = of_ranks[i];
@@ -129,7 +130,7 @@ void RawNccl::Run(const std::vector<RawOperation>& of_ranks) {
     }
   }
   if (is_group) Check(f_.group_end(), "ncclGroupEnd");
-  if (calls_ == Calls::kPoll) Await(comms_);
+  if (calls_ == Calls::kPoll) Await({&comms_[first], count});
 }
 
 }  // namespace bench

@@ -3,17 +3,21 @@
 // NCCL without devrt, in the library that devrt has loaded: what devrt's calls
 // are measured beside.
 //
-//   RawNccl nccl(communicator.provider().path, places, /*blocks=*/true);
-//   nccl.Run({operation_of_rank_0, operation_of_rank_1});
+//   RawNccl nccl(communicator.provider().path, places, RawNccl::Calls::kBlock);
+//   nccl.Run({operation_of_rank_0, operation_of_rank_1}, 0, 2);
 //
 // All ranks are in this process.  An error ends it.
+//
+// Threads: one, or one for each rank.
 
 #ifndef DEVRT_BENCH_RAW_NCCL_H_
 #define DEVRT_BENCH_RAW_NCCL_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "collectives/nccl/abi.h"
 #include "devrt/collectives/operation.h"
 #include "devrt/runtime/device.h"
@@ -41,16 +45,18 @@ class RawNccl {
 
   // False if the library made no children.
   bool works() const { return works_; }
-  // Enqueues an operation of each rank, all of one kind, over float32: a call,
-  // with the rank's device current, or a group for several ranks.
-  void Run(const std::vector<devrt::collectives::RawOperation>& of_ranks);
+  // Enqueues the operations of `count` ranks from `first` on, all of one kind,
+  // over float32: a call, with the rank's device current, or a group for
+  // several ranks.
+  void Run(const std::vector<devrt::collectives::RawOperation>& of_ranks,
+           size_t first, size_t count);
 
  private:
   void Check(devrt::collectives::nccl::Result result, const char* call);
   // Makes children that block.
   void Split();
   // Waits until nothing is in progress; 10 s at most.
-  void Await(const std::vector<devrt::collectives::nccl::Comm>& comms);
+  void Await(absl::Span<const devrt::collectives::nccl::Comm> comms);
 
   devrt::collectives::nccl::Functions f_ = {};
   const std::vector<Place> places_;

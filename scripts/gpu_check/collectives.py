@@ -54,6 +54,7 @@ def tests(check, options):
         raise Skip("NCCL cannot use a simulated driver")
     # On a new machine the driver compiles the kernels first.
     google_test(check, "nccl", 600, variables=library(check, options))
+    google_test(check, "nccl_killed", 600, variables=library(check, options))
     processes(check, options)
     over_mpi(check)
 
@@ -94,8 +95,9 @@ def benchmarks(check, options):
         raise Skip(f"there is no {PROGRAM}: it was not built")
     devices = 2 if options.simulated else min(len(machine.gpus()), 8)
     rows = []
-    for ranks in dict.fromkeys([1, devices]):
-        found = run_program(check, options, ranks)
+    # Several ranks on one thread, and on a thread for each.
+    for ranks, threads in dict.fromkeys([(1, 1), (devices, 1), (devices, devices)]):
+        found = run_program(check, options, ranks, threads)
         if found is not None:
             rows += program_rows(found, judged=not options.simulated)
     if devices < 2:
@@ -109,13 +111,13 @@ def benchmarks(check, options):
 # ---- C++ --------------------------------------------------------------------
 
 
-def run_program(check, options, ranks):
+def run_program(check, options, ranks, threads):
     """Returns what the program measured; None without NCCL, and after a failure."""
-    json_file = check.file(f"collectives_{ranks}.json")
+    json_file = check.file(f"collectives_{ranks}_{threads}.json")
     rounds = 2 if options.simulated else 3 if options.quick else 9
     least, most = (1 << 10, 1 << 14) if options.simulated else sizes_of(ranks)
     command = check.run(
-        [check.path(PROGRAM), "--device=cuda", f"--ranks={ranks}",
+        [check.path(PROGRAM), "--device=cuda", f"--ranks={ranks}", f"--threads={threads}",
          f"--min_bytes={least}", f"--max_bytes={most}",
          f"--factor={32 if options.quick else 4}", f"--rounds={rounds}",
          f"--calls={5 if options.simulated else 200}", f"--json={json_file}"], 300,
@@ -123,7 +125,7 @@ def run_program(check, options, ranks):
     if command.code == NOTHING_THERE:
         raise Skip(command.tail)
     result = check.read_json(json_file)
-    add_command(check, command, f"{ranks_text(ranks)}: {len((result or {}).get('rows', []))} rows, "
+    add_command(check, command, f"{ranks_text(ranks, threads)}: {len((result or {}).get('rows', []))} rows, "
                 f"medians of {rounds}")
     return result
 
@@ -132,7 +134,7 @@ def sizes_of(ranks):
     """Returns the least and the largest size, in bytes.  One rank moves no data over a
     link, so its large sizes show nothing of a collective.
     """
-    return (1 << 10, 1 << 20) if ranks == 1 else (1 << 3, 1 << 33)
+    return (1 << 10, 1 << 20) if ranks == 1 else (max(1 << 3, 4 * ranks), 1 << 33)
 
 
 def program_rows(found, judged):
@@ -142,7 +144,8 @@ def program_rows(found, judged):
     alone, turns = found["alone_us"] * 1e3, found["turns_us"] * 1e3
     made.append(bench_row(
         topic_of(found["ranks"]),
-        f"two communicators in turns, 1 KiB, {ranks_text(found['ranks'])}", "ns",
+        f"two communicators in turns, 1 KiB, {ranks_text(found['ranks'], found['threads'])}",
+        "ns",
         turns, {"one communicator": alone},
         {f"{TURNS_MORE_NS} ns more than one": at_most(turns, alone + TURNS_MORE_NS)}
         if judged else {}))
@@ -153,15 +156,16 @@ def topic_of(ranks):
     return "Collectives, one rank" if ranks == 1 else "Collectives, several ranks"
 
 
-def ranks_text(ranks):
-    return "1 rank" if ranks == 1 else f"{ranks} ranks"
+def ranks_text(ranks, threads=1):
+    text = "1 rank" if ranks == 1 else f"{ranks} ranks"
+    return f"{text}, a thread each" if threads > 1 else text
 
 
 def row_of(found, row, way, judged):
     """Returns a row of a way to call devrt: a time, or a bandwidth of large sizes."""
     ranks, us = found["ranks"], row["us"]
     name = OPS[row["op"]] + WAYS[way]
-    name += f", {size_text(row['bytes'])}, {ranks_text(ranks)}"
+    name += f", {size_text(row['bytes'])}, {ranks_text(ranks, found['threads'])}"
     name += ", in place" if row["in_place"] else ""
     own, raw = us[way], us.get(NCCL)
     peers = {peer: value for peer, value in us.items() if peer not in WAYS}

@@ -33,6 +33,7 @@ NEEDED = [
     "tests/hardware/arrays_tests",
     "tests/hardware/memory_tests",
     "tests/hardware/nccl",
+    "tests/hardware/nccl_killed",
     "tests/hardware/memory_program",
     "tests/hardware/memory_soak",
     "tests/hardware/reset_program",

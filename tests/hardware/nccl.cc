@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The provider of NCCL on GPUs: one rank on each of the first one or two, in
-// one process.  Skipped without a GPU or without a libnccl.so.2, which
+// The provider of NCCL on GPUs: one rank on each of the first one, two or four,
+// in one process.  Skipped without a GPU or without a libnccl.so.2, which
 // DEVRT_NCCL_LIBRARY can name.
 #include <gtest/gtest.h>
 
@@ -245,7 +245,7 @@ TEST_P(HardwareNccl, AbortEndsASubmission) {
   CheckOp<float>(&ranks, DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_FLOAT32, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, HardwareNccl, ::testing::Values(1u, 2u),
+INSTANTIATE_TEST_SUITE_P(Ranks, HardwareNccl, ::testing::Values(1u, 2u, 4u),
                          [](const ::testing::TestParamInfo<uint32_t>& param) {
                            return "of_" + std::to_string(param.param);
                          });

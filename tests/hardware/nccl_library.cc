@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators over NCCL on GPUs: what the library adds to the provider.  One
-// rank on each of the first one or two GPUs, in one process.
+// rank on each of the first one, two or four GPUs, in one process.
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -13,9 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "collectives/core/watch.h"
+#include "devrt/collectives/bootstrap.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/devrt.h"
+#include "tests/collectives/random_program.h"
 #include "tests/hardware/capture.h"
 #include "tests/hardware/cuda_test.h"
 
@@ -156,6 +158,162 @@ TEST_P(NcclLibrary, RefusesWrongArguments) {
   Finish(&ranks);
 }
 
+// ---- Children ---------------------------------------------------------------
+
+// K-C13: the others compute without the last rank.
+TEST_P(NcclLibrary, ShrinksWithoutItsLastRank) {
+  if (GetParam() == 1) GTEST_SKIP() << "a rank alone leaves nobody";
+  std::vector<Communicator> ranks = MakeRanks();
+  ExpectSum(&ranks);
+  const int gone = static_cast<int>(GetParam()) - 1;
+  std::vector<Communicator> others;
+  for (int i = 0; i < gone; ++i) others.push_back(std::move(ranks[i]));
+  std::vector<Communicator> children =
+      Must(Communicator::ShrinkAll(others, {gone}));
+  ASSERT_EQ(children.size(), others.size());
+  for (int i = 0; i < gone; ++i) {
+    EXPECT_EQ(children[i].rank(), i);
+    EXPECT_EQ(children[i].size(), gone);
+  }
+  ExpectSum(&children);
+  Finish(&children);
+  for (Communicator& rank : others) EXPECT_OK(rank.Abort("over"));
+  EXPECT_OK(ranks[gone].Abort("over"));
+}
+
+// K-C13 after a failure: the last rank never submits, and the others time out.
+TEST_P(NcclLibrary, ShrinksAfterATimeout) {
+  if (GetParam() == 1) GTEST_SKIP() << "a rank alone waits for nobody";
+  Options options;
+  options.timeout = absl::Seconds(1);
+  std::vector<Communicator> ranks = MakeRanks(options);
+  ExpectSum(&ranks);
+  const int gone = static_cast<int>(GetParam()) - 1;
+  std::vector<Communicator> others;
+  for (int i = 0; i < gone; ++i) others.push_back(std::move(ranks[i]));
+  std::vector<Array> arrays;
+  Group group;
+  for (int i = 0; i < gone; ++i) {
+    arrays.push_back(Ones(i));
+    group.Add(others[i], ops::AllReduce(arrays[i], arrays[i]));
+  }
+  EXPECT_OK(group.Submit());
+  for (Communicator& rank : others) {
+    EXPECT_THAT(rank.Wait(), ::testing::Not(testing::IsOk()));
+    EXPECT_EQ(rank.state(), State::kFailed);
+  }
+  std::vector<Communicator> children =
+      Must(Communicator::ShrinkAll(others, {gone}));
+  ExpectSum(&children);
+  Finish(&children);
+  EXPECT_OK(ranks[gone].Abort("over"));
+}
+
+TEST_P(NcclLibrary, SplitsByColor) {
+  std::vector<Communicator> ranks = MakeRanks();
+  ExpectSum(&ranks);
+  const int size = static_cast<int>(GetParam());
+  // The ranks in reverse order, without the last one if there are more.
+  std::vector<int> colors(size, 0), keys;
+  if (size > 1) colors[size - 1] = -1;
+  for (int i = 0; i < size; ++i) keys.push_back(-i);
+  auto made = Must(Communicator::SplitAll(ranks, colors, keys));
+  std::vector<Communicator> children;
+  for (int i = 0; i < size; ++i) {
+    ASSERT_EQ(made[i].has_value(), colors[i] == 0) << i;
+    if (made[i].has_value()) children.push_back(*std::move(made[i]));
+  }
+  for (size_t i = 0; i < children.size(); ++i) {
+    EXPECT_EQ(children[i].rank(), static_cast<int>(children.size() - 1 - i));
+  }
+  ExpectSum(&children);
+  Finish(&children);
+  Finish(&ranks);
+}
+
+// ---- What the ranks register and compare ------------------------------------
+
+TEST_P(NcclLibrary, UsesRegisteredMemory) {
+  std::vector<Communicator> ranks = MakeRanks();
+  EXPECT_THAT(ranks[0].provider().features, ::testing::Contains("register"));
+  ExpectSum(&ranks);
+  std::vector<Array> arrays;
+  std::vector<collectives::Registration> registrations;
+  constexpr int64_t kCount = 1 << 20;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    arrays.push_back(Ones(i, kCount));
+    registrations.push_back(Must(ranks[i].Register(arrays[i])));
+  }
+  float expected = 1;
+  for (int call = 0; call < 3; ++call) {
+    Group group;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      group.Add(ranks[i], ops::AllReduce(arrays[i], arrays[i]));
+    }
+    ASSERT_OK(group.Submit());
+    expected *= static_cast<float>(ranks.size());
+  }
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_OK(ranks[i].Wait());
+    EXPECT_EQ(First(Must(arrays[i].SliceAxis(0, {kCount - 1, kCount}))),
+              expected);
+  }
+  registrations.clear();
+  ExpectSum(&ranks);
+  Finish(&ranks);
+}
+
+// K-C14: a mismatch, with which NCCL hangs, is told to every rank.
+TEST_P(NcclLibrary, ComparesTheCallsOfTheRanks) {
+  if (GetParam() == 1) GTEST_SKIP() << "a rank alone differs from nobody";
+  Options options;
+  options.check_signatures = true;
+  const int size = static_cast<int>(GetParam());
+  auto bootstraps = Must(collectives::FromThreads(size));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < size; ++i) {
+    threads.emplace_back([&, i] {
+      auto made = Communicator::Create(devices[i], *bootstraps[i], options);
+      ASSERT_OK(made);
+      Communicator rank = *std::move(made);
+      const Array x = Ones(i, i == 1 ? 32 : 64);
+      EXPECT_THAT(
+          rank.AllReduce(x, x),
+          StatusIs(absl::StatusCode::kInvalidArgument,
+                   AllOf(HasSubstr("the ranks' calls differ at 1: "),
+                         HasSubstr("rank 1: all_reduce(float32 x 32, sum) "),
+                         HasSubstr("all_reduce(float32 x 64, sum) "))));
+      EXPECT_EQ(rank.state(), State::kReady);
+      const Array y = Ones(i);
+      EXPECT_OK(rank.AllReduce(y, y));
+      EXPECT_OK(rank.Wait());
+      EXPECT_EQ(First(y), static_cast<float>(size));
+      EXPECT_OK(rank.Finish(absl::Now() + absl::Seconds(60)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// K-C19: half of the programs submit for some ranks at a time, over
+// communicators whose submissions do not wait for the other ranks.
+TEST_P(NcclLibrary, RunsRandomPrograms) {
+  if (GetParam() == 1) GTEST_SKIP() << "programs have two ranks or more";
+  using testing::RandomProgram;
+  constexpr uint64_t kPrograms = 200;
+  for (uint64_t seed = 1; seed <= kPrograms && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Options options;
+    auto submissions = RandomProgram::Submissions::kOfAllRanks;
+    if (seed % 2 == 0) {
+      options.on_failure = collectives::OnFailure::kReport;
+      submissions = RandomProgram::Submissions::kOfSomeRanks;
+    }
+    RandomProgram(seed, devices, options, submissions).Run();
+  }
+}
+
+// ---- Failure ----------------------------------------------------------------
+
 // K-C10: the watch finds the timeout; other streams and a new communicator of
 // the devices go on.
 TEST_P(NcclLibrary, TimesOut) {
@@ -282,7 +440,7 @@ TEST_P(NcclLibrary, AFailureEndsFourCommunicators) {
   Finish(&again);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, NcclLibrary, ::testing::Values(1u, 2u),
+INSTANTIATE_TEST_SUITE_P(Ranks, NcclLibrary, ::testing::Values(1u, 2u, 4u),
                          [](const ::testing::TestParamInfo<size_t>& param) {
                            return "of_" + std::to_string(param.param);
                          });

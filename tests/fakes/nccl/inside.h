@@ -15,7 +15,7 @@
 
 namespace devrt::fake::nccl {
 
-// The operations of a group, by communicator and stream.
+// The operations of a group, by communicator.
 using Parts = std::vector<std::pair<CommunicatorPtr, std::vector<Op>>>;
 
 class Inside {

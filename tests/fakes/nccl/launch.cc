@@ -4,6 +4,7 @@
 // which the ranks meet, and copies back.
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "tests/fakes/nccl/world.h"
@@ -122,22 +123,17 @@ Work* Keep(Work work) {
   return &kept->emplace_back(std::move(work));
 }
 
-}  // namespace
-
-void FreeMemory(Clique* clique, std::unique_lock<std::mutex>* lock) {
-  if (++clique->freed < clique->ranks) return;
-  lock->unlock();
-  for (const int device : clique->devices) {
-    const DeviceScope scope(device);
-    (void)cuCtxSynchronize();
-  }
-  lock->lock();
+bool Wait(CUstream stream, CUstream other) {
+  CUevent event = nullptr;
+  return cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+         cuEventRecord(event, other) == CUDA_SUCCESS &&
+         cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS &&
+         cuEventDestroy(event) == CUDA_SUCCESS;
 }
 
-Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops) {
-  const DeviceScope scope(comm->device);
+Result LaunchOn(CUstream stream, const CommunicatorPtr& comm,
+                std::vector<Op> ops) {
   const int ranks = comm->clique->ranks;
-  const CUstream stream = ops[0].stream;
   for (Op& op : ops) {
     const size_t part = op.count * SizeOf(op.type);
     if (!Allocate(PartsRead(op, ranks, comm->rank) * part, &op.in) ||
@@ -166,6 +162,36 @@ Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops) {
     }
   }
   return collectives::nccl::kSuccess;
+}
+
+}  // namespace
+
+void FreeMemory(Clique* clique, std::unique_lock<std::mutex>* lock) {
+  if (++clique->freed < clique->ranks) return;
+  lock->unlock();
+  for (const int device : clique->devices) {
+    const DeviceScope scope(device);
+    (void)cuCtxSynchronize();
+  }
+  lock->lock();
+}
+
+// As NCCL's: the group begins when the earlier work of all its streams has
+// ended, and their later work waits for the group.
+Result Launch(const CommunicatorPtr& comm, std::vector<Op> ops) {
+  const DeviceScope scope(comm->device);
+  const CUstream stream = ops[0].stream;
+  std::set<CUstream> others;
+  for (const Op& op : ops) others.insert(op.stream);
+  others.erase(stream);
+  for (const CUstream other : others) {
+    if (!Wait(stream, other)) return collectives::nccl::kUnhandledCudaError;
+  }
+  const Result result = LaunchOn(stream, comm, std::move(ops));
+  for (const CUstream other : others) {
+    if (!Wait(other, stream)) return collectives::nccl::kUnhandledCudaError;
+  }
+  return result;
 }
 
 }  // namespace devrt::fake::nccl

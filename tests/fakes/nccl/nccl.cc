@@ -181,12 +181,13 @@ Result Submit(Lock* lock) {
   Parts parts;
   for (const auto& [comm, op] : ops) {
     if (breaks) comm->async = world.knobs.async_code;
-    if (parts.empty() || parts.back().first != comm ||
-        parts.back().second[0].stream != op.stream) {
-      parts.push_back({comm, {}});
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const auto& of) { return of.first == comm; });
+    if (part == parts.end()) {
+      part = parts.insert(part, {comm, {}});
       if (Later(comm) != abi::kSuccess) result = abi::kInProgress;
     }
-    parts.back().second.push_back(op);
+    part->second.push_back(op);
   }
   if (world.knobs.does_nothing) return result;
   Inside inside(parts, lock);

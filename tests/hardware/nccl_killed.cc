@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank of a job over NCCL is killed at each of 100 points (K-C10, K-C15): one
+// process for each GPU, of four at most.  Skipped on fewer than two GPUs and
+// without a libnccl.so.2, which DEVRT_NCCL_LIBRARY can name.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "devrt/collectives/communicator.h"
+#include "devrt/devrt.h"
+#include "tests/collectives/killed_job.h"
+
+namespace devrt::hardware {
+namespace {
+
+using testing::KilledJob;
+using testing::KilledPlan;
+
+// The ranks that this machine can have.  Asked in a child process, because the
+// processes of the ranks begin as copies of this one.
+int Ranks() {
+  const pid_t child = fork();
+  if (child == 0) {
+    const absl::StatusOr<std::vector<Device>> devices = Devices("cuda");
+    absl::Status status = devices.status();
+    if (status.ok()) status = collectives::EngineOf((*devices)[0]).status();
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s\n", status.ToString().c_str());
+      _exit(0);
+    }
+    _exit(static_cast<int>(
+        std::min<size_t>(devices->size(), KilledJob::kMaxRanks)));
+  }
+  int end = 0;
+  if (waitpid(child, &end, 0) != child || !WIFEXITED(end)) return -1;
+  return WEXITSTATUS(end);
+}
+
+TEST(NcclKilledRank, AtEachOfAHundredPoints) {
+  KilledPlan plan;
+  plan.ranks = Ranks();
+  ASSERT_GE(plan.ranks, 0);
+  if (plan.ranks < 2) GTEST_SKIP() << "needs two GPUs and NCCL";
+  plan.provider = "nccl";
+  plan.device = [](int rank) { return absl::StrCat("cuda:", rank); };
+  // The ranks of several jobs begin at once.
+  plan.init_timeout = absl::Seconds(20);
+  plan.timeout = absl::Seconds(3);
+  // Five points of Create, and five of each call: three times behind its
+  // beginning, and the two of killed_job.cc.  The first call may be killed
+  // before it is recorded.
+  plan.calls = 19;
+  plan.in_create = {absl::ZeroDuration(), absl::Milliseconds(1),
+                    absl::Milliseconds(10), absl::Milliseconds(50),
+                    absl::Milliseconds(100)};
+  plan.in_call = {absl::ZeroDuration(), absl::Microseconds(20),
+                  absl::Microseconds(100), absl::Microseconds(200)};
+  plan.points_without_a_call = 10;
+  KillAtEachPoint(plan, /*together=*/10);
+}
+
+}  // namespace
+}  // namespace devrt::hardware
