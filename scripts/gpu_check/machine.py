@@ -3,6 +3,7 @@
 
 import datetime
 import importlib.metadata
+import os
 import pathlib
 import platform
 import re
@@ -34,11 +35,11 @@ def output(*command, env=None):
 
 
 def gpus():
-    """Returns a name for each GPU."""
-    listed = re.findall(r"^GPU \d+: (.*?)(?: \(UUID: .*\))?$",
+    """Returns a name for each GPU that CUDA_VISIBLE_DEVICES shows to programs."""
+    listed = re.findall(r"^GPU \d+: (.*?)(?: \(UUID: (.*)\))?$",
                         output("nvidia-smi", "-L"), re.MULTILINE)
     if listed:
-        return listed
+        return shown(listed)
     found = []
     for path in sorted(GPUS.glob("*")):
         try:
@@ -46,8 +47,28 @@ def gpus():
         except OSError:
             text = ""
         model = re.search(r"^Model:\s*(.+)$", text, re.MULTILINE)
-        found.append(model[1] if model else path.name)
-    return found
+        uuid = re.search(r"^GPU UUID:\s*(.+)$", text, re.MULTILINE)
+        found.append((model[1] if model else path.name, uuid[1] if uuid else ""))
+    return shown(found)
+
+
+def shown(found):
+    """Returns the names in `found`, of names and UUIDs, that CUDA_VISIBLE_DEVICES has.
+
+    An entry is a number or the beginning of a UUID.  What follows another one is hidden.
+    """
+    entries = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if entries is None:
+        return [name for name, _ in found]
+    taken = []
+    for entry in entries.split(","):
+        entry = entry.strip()
+        at = [i for i, (_, uuid) in enumerate(found)
+              if entry == str(i) or entry[:4] == "GPU-" and uuid.startswith(entry)]
+        if len(at) != 1:
+            break
+        taken += at
+    return [found[i][0] for i in taken]
 
 
 def architectures():

@@ -185,19 +185,6 @@ class Pieces(unittest.TestCase):
                                    pathlib.Path(folder.name), None)
         self.check.part = "soak"
 
-    def test_names_of_gpus_and_drivers(self):
-        smi = ("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-f0ec-1b59)\n"
-               "GPU 1: NVIDIA H200 (UUID: GPU-0b35)\n")
-        with mock.patch.object(machine, "output", lambda *words: smi):
-            self.assertEqual(machine.gpus(),
-                             ["NVIDIA H100 80GB HBM3", "NVIDIA H200"])
-        version = pathlib.Path(self.check.folder) / "version"
-        version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
-                           "580.159.04  Release Build\nGCC version:  gcc 15.3.0\n")
-        with mock.patch.object(machine, "output", lambda *words: ""), \
-                mock.patch.object(machine, "VERSION", version):
-            self.assertEqual(machine.driver(), "580.159.04")
-
     def test_time_is_up(self):
         # The grandchild holds the pipe, too.
         command = self.check.run(["sh", "-c", "echo begun; sleep 100 & wait"],
