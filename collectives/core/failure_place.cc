@@ -13,10 +13,11 @@
 namespace devrt::collectives::internal {
 namespace {
 
-std::string Seconds(uint64_t begin_ns) {
+std::string TimeSince(uint64_t begin_ns) {
   const uint64_t now = NowNs();
-  const uint64_t tenths = (now - std::min(now, begin_ns)) / 100'000'000;
-  return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
+  const uint64_t ms = (now - std::min(now, begin_ns)) / 1'000'000;
+  if (ms < 1000) return absl::StrCat(ms, " ms");
+  return absl::StrCat(ms / 1000, ".", ms / 100 % 10, " s");
 }
 
 // "118 all_reduce(float32 x 4096, sum) on stream 4, submitted at train.cc:41
@@ -30,7 +31,7 @@ std::string Described(const Ring& ring, const CallRecord& call) {
   if (call.file != 0) {
     absl::StrAppend(&text, " at ", ring.Name(call.file), ":", call.line);
   }
-  return absl::StrCat(text, " ", Seconds(call.submit_ns), " before");
+  return absl::StrCat(text, " ", TimeSince(call.submit_ns), " before");
 }
 
 // Returns true if `text` ends with the name of an operation, which is a send or
