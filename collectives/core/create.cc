@@ -224,6 +224,13 @@ absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
   return CheckAgreement(parts, bootstrap->rank(), bootstrap->size(), seen);
 }
 
+// When to give up waiting for the engine: so early that it can end what it has
+// not connected, for which NCCL 2.28 takes a second.
+absl::Time ConnectBy(const Comm& comm, absl::Time deadline) {
+  if (comm.provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) return deadline;
+  return deadline - std::min(absl::Seconds(1), comm.options.init_timeout / 10);
+}
+
 absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
                                                    Bootstrap* bootstrap,
                                                    const Options& options,
@@ -257,7 +264,8 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   if (prepared.ok()) prepared = Prepare(comm->get(), rank, *records);
   DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, seen, deadline));
   DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
-  const absl::Status ready = AwaitReady({&*comm, 1}, deadline);
+  const absl::Status ready =
+      AwaitReady({&*comm, 1}, ConnectBy(**comm, deadline));
   if (absl::IsDeadlineExceeded(ready)) {
     return absl::DeadlineExceededError(
         absl::StrCat("all ", size, " ranks exchanged their versions, and then ",

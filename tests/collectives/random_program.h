@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RandomProgram: collectives of 2 to N ranks of one thread, made from a seed,
-// and a plain reference of what they compute (K-C19).
+// RandomProgram: collectives of the ranks of one thread, made from a seed, and a
+// plain reference of what they compute (K-C19).
 //
-//   RandomProgram program(seed, devices);  // N devices
-//   program.Run();                         // fails the test where they differ
+//   std::vector<Communicator> ranks =
+//       MakeRanks(RandomProgram::RanksOf(seed, most));
+//   RandomProgram(seed, &ranks).Run();  // fails the test where they differ
 //
 // A submission has operations of some ranks, or of all, as `Submissions` says:
 // over NCCL a submission of some may block until the others have submitted,
@@ -22,7 +23,6 @@
 #include <random>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/group.h"
 #include "devrt/devrt.h"
@@ -43,24 +43,30 @@ class RandomProgram {
  public:
   enum class Submissions { kOfSomeRanks, kOfAllRanks };
 
-  RandomProgram(uint64_t seed, const std::vector<Device>& devices,
-                const collectives::Options& options = {},
+  // The number of ranks of the program: from 2 to `most`.
+  static int RanksOf(uint64_t seed, int most) {
+    std::mt19937_64 random(seed);
+    return std::uniform_int_distribution<int>(2, most)(random);
+  }
+
+  // `ranks` outlives the program, and may run the next one.
+  RandomProgram(uint64_t seed, std::vector<Communicator>* ranks,
                 Submissions submissions = Submissions::kOfSomeRanks)
-      : random_(seed), submissions_(submissions) {
-    n_ = Number(2, static_cast<int>(devices.size()));
+      : random_(seed),
+        submissions_(submissions),
+        n_(static_cast<int>(ranks->size())),
+        ranks_(*ranks) {
     part_ = Number(0, 9) == 0 ? 0 : Number(1, 7);
     constexpr DType kDTypes[] = {kInt32, kInt8, kUInt8, kInt64, kFloat64};
     dtype_ = kDTypes[Number(0, 4)];
-    devices_.assign(devices.begin(), devices.begin() + n_);
-    ranks_ = Must(Communicator::CreateAll(devices_, options));
     for (int i = 0; i < n_; ++i) {
       Values values(n_ * part_);
       for (int64_t& value : values) value = Wrapped(Number(-4, 4));
       expected_.push_back(values);
-      arrays_.push_back(
-          Must(Must(Array::FromVector(values, devices_[i])).Cast(dtype_)));
-      streams_.push_back(Must(Stream::Create(devices_[i])));
-      streams_.push_back(Must(Stream::Create(devices_[i])));
+      arrays_.push_back(Must(
+          Must(Array::FromVector(values, ranks_[i].device())).Cast(dtype_)));
+      streams_.push_back(Must(Stream::Create(ranks_[i].device())));
+      streams_.push_back(Must(Stream::Create(ranks_[i].device())));
     }
   }
 
@@ -75,7 +81,6 @@ class RandomProgram {
       const int64_t* const data = host.data_as<int64_t>();
       EXPECT_EQ(Values(data, data + host.size()), expected_[i]) << "rank " << i;
     }
-    EXPECT_OK(Communicator::FinishAll(ranks_, absl::Now() + absl::Seconds(60)));
   }
 
  private:
@@ -197,7 +202,8 @@ class RandomProgram {
       case 5: {
         std::vector<Array> out;
         for (int i = 0; i < n_; ++i) {
-          out.push_back(Must(Array::Empty({total()}, dtype_, devices_[i])));
+          out.push_back(
+              Must(Array::Empty({total()}, dtype_, ranks_[i].device())));
         }
         Submit([&](int i) -> std::vector<Operation> {
           return {collectives::AllToAll(out[i], arrays_[i])};
@@ -237,12 +243,11 @@ class RandomProgram {
 
   std::mt19937_64 random_;
   const Submissions submissions_;
-  int n_ = 0;
+  const int n_;
+  std::vector<Communicator>& ranks_;
   int part_ = 0;
   DType dtype_ = kInt32;
-  std::vector<Device> devices_;
   std::vector<Stream> streams_;  // two of each device
-  std::vector<Communicator> ranks_;
   std::vector<Array> arrays_;
   std::vector<Values> expected_;
 };

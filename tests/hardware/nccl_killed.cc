@@ -49,8 +49,8 @@ TEST(NcclKilledRank, AtEachOfAHundredPoints) {
   plan.provider = "nccl";
   plan.device = [](int rank) { return absl::StrCat("cuda:", rank); };
   // The ranks of several jobs begin at once.
-  plan.init_timeout = absl::Seconds(20);
-  plan.timeout = absl::Seconds(3);
+  plan.init_timeout = absl::Seconds(10);
+  plan.timeout = absl::Seconds(2);
   // Five points of Create, and five of each call: three times behind its
   // beginning, and the two of killed_job.cc.  The first call may be killed
   // before it is recorded.

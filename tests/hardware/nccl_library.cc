@@ -4,6 +4,7 @@
 // rank on each of the first one, two or four GPUs, in one process.
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -300,16 +301,25 @@ TEST_P(NcclLibrary, RunsRandomPrograms) {
   if (GetParam() == 1) GTEST_SKIP() << "programs have two ranks or more";
   using testing::RandomProgram;
   constexpr uint64_t kPrograms = 200;
+  const int most = static_cast<int>(GetParam());
+  std::map<std::pair<int, bool>, std::vector<Communicator>> made;
   for (uint64_t seed = 1; seed <= kPrograms && !HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    Options options;
-    auto submissions = RandomProgram::Submissions::kOfAllRanks;
-    if (seed % 2 == 0) {
-      options.on_failure = collectives::OnFailure::kReport;
-      submissions = RandomProgram::Submissions::kOfSomeRanks;
+    const int size = RandomProgram::RanksOf(seed, most);
+    const bool of_some = seed % 2 == 0;
+    std::vector<Communicator>& ranks = made[{size, of_some}];
+    if (ranks.empty()) {
+      Options options;
+      if (of_some) options.on_failure = collectives::OnFailure::kReport;
+      ranks = Must(Communicator::CreateAll(
+          {devices.data(), static_cast<size_t>(size)}, options));
     }
-    RandomProgram(seed, devices, options, submissions).Run();
+    RandomProgram(seed, &ranks,
+                  of_some ? RandomProgram::Submissions::kOfSomeRanks
+                          : RandomProgram::Submissions::kOfAllRanks)
+        .Run();
   }
+  for (auto& [key, ranks] : made) Finish(&ranks);
 }
 
 // ---- Failure ----------------------------------------------------------------
