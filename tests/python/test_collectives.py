@@ -87,6 +87,34 @@ def test_a_group_with_an_exception_does_nothing(ranks):
     assert x.tolist() == [3] * 4
 
 
+def test_a_part_of_a_group_with_an_exception_does_nothing(ranks):
+    a, b = full(ranks[0], 7), full(ranks[1], 0)
+    with collectives.group():
+        ranks[0].send(a, 1)
+        with pytest.raises(KeyError):
+            with collectives.group():
+                ranks[0].all_reduce(a)
+                raise KeyError("no")
+        ranks[1].recv(b, 0)
+    assert b.tolist() == [7] * 4
+    assert len(ranks[0].records()) == 1
+
+
+def test_a_group_inside_itself(ranks):
+    a, b = full(ranks[0], 7), full(ranks[1], 0)
+    group = collectives.group()
+    with group:
+        with group:
+            ranks[1].recv(b, 0)
+        assert ranks[1].records() == []
+        ranks[0].send(a, 1)
+    assert b.tolist() == [7] * 4
+    with group:  # it can be used again
+        ranks[0].send(a + 1, 1)
+        ranks[1].recv(b, 0)
+    assert b.tolist() == [8] * 4
+
+
 def test_a_group_keeps_the_stream_of_each_operation(ranks):
     streams = [devrt.Stream(rank.device) for rank in ranks]
     with collectives.group():
