@@ -55,6 +55,15 @@ def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connect
     )
 
 
+def absolute(folder: Union[str, "os.PathLike[str]"]) -> str:
+    """Returns the absolute path of a bootstrap's folder."""
+    if not os.fspath(folder):
+        raise InvalidArgumentError(
+            "bootstrap is '', expected 'auto', 'pmix' or the path of a folder"
+        )
+    return os.path.abspath(folder)
+
+
 def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     """Returns the rank and the number of ranks, by the launcher's variables if None."""
     if rank is not None and size is not None:

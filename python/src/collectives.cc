@@ -153,11 +153,8 @@ class Rank {
     return Check(get().Supports(KindOf(kind), type, ReductionOf(op)));
   }
   RegisteredMemory* Register(nb::handle object) {
-    const Array* const given = ArrayArgument(object);
-    if (given == nullptr) {
-      throw nb::type_error("expected a devrt.Array, not NoneType");
-    }
-    const Array array = *given;  // the object may end while the GIL is free
+    // A copy: the object may end while the GIL is free.
+    const Array array = ArrayArgument(object);
     return new RegisteredMemory(
         backend(), communicator_,
         Check(WithoutLock([&] { return get().Register(array); })));
@@ -381,19 +378,21 @@ CallSite SiteOf(nb::handle line) {
 }
 
 // Each operation is (rank, kind, out, in, op, root or peer, stream, line of
-// LineHere); out and in may be None.
+// LineHere); a send has no out, and a receive no in.
 void SubmitAll(nb::list operations) {
   Group group;
   const SiteHere site;
   for (const nb::handle entry : operations) {
     const OpKind kind = KindOf(TextOf(entry[1], "operation"));
     const bool is_transfer = kind == OpKind::kSend || kind == OpKind::kRecv;
+    const nb::object out = entry[2], in = entry[3];
     group.Add(
         RankOf(entry[0]).get(),
-        collectives::Operation(kind, ArrayArgument(entry[2]),
-                               ArrayArgument(entry[3]), ReductionOf(entry[4]),
-                               Int32Of(entry[5], is_transfer ? "peer" : "root"),
-                               SiteOf(entry[7])),
+        collectives::Operation(
+            kind, kind == OpKind::kSend ? nullptr : &ArrayArgument(out),
+            kind == OpKind::kRecv ? nullptr : &ArrayArgument(in),
+            ReductionOf(entry[4]),
+            Int32Of(entry[5], is_transfer ? "peer" : "root"), SiteOf(entry[7])),
         StreamOf(nb::handle(entry[6]).ptr()));
   }
   Check(WithoutLock([&] { return group.Submit(site); }));
