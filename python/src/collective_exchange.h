@@ -39,6 +39,11 @@ class Exchange {
   // Raises what the function has raised, unless the creation has `result` for
   // another reason.  A signal's exception is raised anyway.
   void Rethrow(absl::StatusCode result) const;
+  // The creation has ended well.  From now on only a signal's exception is kept,
+  // until RethrowSignal raises it: others would keep their frames alive, which
+  // may have the communicator.
+  void EndCreation();
+  void RethrowSignal();
 
  private:
   using Found = absl::StatusOr<std::optional<std::string>>;
@@ -56,12 +61,14 @@ class Exchange {
   Found Put(const std::string& name, const std::string& bytes);
   Found Get(const std::string& name, int rank, absl::Time deadline);
 
-  // Keeps the first exception for Rethrow.  In a handler.
-  void KeepException();
+  // Keeps the first exception for the functions above, and returns its text.  In
+  // a handler.
+  std::string KeepException();
 
   nb::object all_gather_;
   std::exception_ptr raised_;
   bool is_signal_ = false;  // of raised_: no Exception, as KeyboardInterrupt
+  bool is_created_ = false;
 };
 
 // Lets no further Put and Get begin, ends the waits for those that run, and

@@ -60,6 +60,7 @@ class Rank {
   explicit Rank(Communicator communicator,
                 std::shared_ptr<Creation> bootstrap = nullptr)
       : device_(WrapDevice(communicator.device())),
+        exchange_(bootstrap != nullptr ? bootstrap->exchange : nullptr),
         communicator_(new Communicator(std::move(communicator)),
                       [bootstrap = std::move(bootstrap)](Communicator* ended) {
                         delete ended;
@@ -82,6 +83,10 @@ class Rank {
     return AsStream(stream.get())->ref;
   }
   const std::shared_ptr<Communicator>& shared() const { return communicator_; }
+  // After an error of a submission, for which the ranks compare their calls.
+  void RethrowSignal() const {
+    if (const auto exchange = exchange_.lock()) exchange->RethrowSignal();
+  }
 
   // These waits go on in the background after a handler's exception.
   void Wait(nb::object stream, nb::object seconds) {
@@ -161,7 +166,9 @@ class Rank {
   }
   nb::list Records() const {
     nb::list list;
-    for (const collectives::RecordedCall& call : get().Records()) {
+    const std::vector<collectives::RecordedCall> calls =
+        WithoutLock([&] { return get().Records(); });
+    for (const collectives::RecordedCall& call : calls) {
       nb::dict entry;
       entry["number"] = call.number;
       entry["sequence"] = call.sequence;
@@ -180,16 +187,22 @@ class Rank {
   // Makes a call that waits and takes the current stream.  It may run on
   // another thread, where another stream would be current.
   void RunOnStream(WaitCall call) const {
-    RunOrThrow(backend(),
-               [stream = CurrentStreamHere(),
-                call = std::move(call)]() -> absl::Status {
-                 const MultiStreamGuard guard({stream});
-                 DEVRT_RETURN_IF_ERROR(guard.status());
-                 return call();
-               });
+    try {
+      RunOrThrow(backend(),
+                 [stream = CurrentStreamHere(),
+                  call = std::move(call)]() -> absl::Status {
+                   const MultiStreamGuard guard({stream});
+                   DEVRT_RETURN_IF_ERROR(guard.status());
+                   return call();
+                 });
+    } catch (...) {
+      RethrowSignal();
+      throw;
+    }
   }
 
   DeviceObject* device_;
+  std::weak_ptr<Exchange> exchange_;
   std::shared_ptr<Communicator> communicator_;
 };
 
@@ -318,6 +331,7 @@ Rank* CreateRank(nb::handle device, nb::handle options,
   }
   Communicator made = *std::move(creation->made);
   creation->made.reset();
+  if (creation->exchange != nullptr) creation->exchange->EndCreation();
   return new Rank(std::move(made),
                   wanted.check_signatures || wanted.exchange_records
                       ? std::move(creation)
@@ -395,7 +409,12 @@ void SubmitAll(nb::list operations) {
             Int32Of(entry[5], is_transfer ? "peer" : "root"), SiteOf(entry[7])),
         StreamOf(nb::handle(entry[6]).ptr()));
   }
-  Check(WithoutLock([&] { return group.Submit(site); }));
+  const absl::Status submitted =
+      WithoutLock([&] { return group.Submit(site); });
+  if (!submitted.ok()) {
+    for (const nb::handle entry : operations) RankOf(entry[0]).RethrowSignal();
+  }
+  Check(submitted);
 }
 
 }  // namespace

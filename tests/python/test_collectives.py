@@ -433,6 +433,46 @@ def test_a_folder(two, tmp_path):
     assert in_threads([run(0), run(1)]) == [[3] * 4] * 2
 
 
+def test_records_let_other_threads_run(two, tmp_path):
+    """Each rank that asks for its records finds the failure, and waits for the other's."""
+    tmp_path.chmod(0o700)
+
+    def make(rank):
+        return lambda: collectives.init(two[rank], tmp_path / "job", rank=rank, size=2,
+                                        exchange_records=True)
+
+    ranks = in_threads([make(0), make(1)])
+    ranks[0].all_reduce(full(ranks[0], 1))
+    ranks[1].broadcast(full(ranks[1], 1), 0)
+    devrt.synchronize(two[0])
+    in_threads([ranks[0].records, ranks[1].records])
+    for rank in ranks:
+        assert "over the bootstrap: they differ at 1" in rank.failure[1]
+
+
+@pytest.mark.parametrize("error, raised", [
+    (ValueError, collectives.CollectiveError), (KeyboardInterrupt, KeyboardInterrupt)])
+def test_an_exception_of_the_bootstrap_ends_a_comparison(two, error, raised):
+    is_broken = False
+
+    def alone(mine, timeout):
+        if is_broken:
+            raise error("no bytes")
+        return [mine]
+
+    comm = collectives.init(two[0], alone, rank=0, size=1, check_signatures=True)
+    comm.all_reduce(full(comm, 1))
+    is_broken = True
+    with pytest.raises(raised) as found:
+        comm.all_reduce(full(comm, 1))
+    if raised is not KeyboardInterrupt:
+        assert ("the ranks could not compare their calls at 2: the bootstrap raised "
+                "ValueError: no bytes") in str(found.value)
+    assert comm.state == "failed"
+    with pytest.raises(collectives.CollectiveError):
+        comm.all_reduce(full(comm, 1))
+
+
 def test_the_ranks_compare_their_calls(two):
     meeting = exchanges(2)
 
