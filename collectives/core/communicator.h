@@ -353,6 +353,7 @@ class DEVRT_EXPORT Communicator {
   // Collective of the ranks that are not in `gone`: a communicator of them, in
   // their order.  Also after a failure, and what still runs is aborted then.
   // FAILED_PRECONDITION if it was aborted before and the engine has no revoke.
+  // INVALID_ARGUMENT for an empty `gone`, which no engine takes.
   // This one fails if the others do not come, and stays as it was if a rank
   // cannot make its recorder, as in Split.  Where a rank records to files, the
   // new communicator has a collective for that, its first one:
