@@ -258,7 +258,8 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, seen, deadline));
   DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
   const absl::Status ready = AwaitReady({&*comm, 1}, deadline);
-  if (absl::IsDeadlineExceeded(ready)) {
+  // The engine may have given up before, with a reason of its own.
+  if (absl::IsDeadlineExceeded(ready) && absl::Now() >= deadline) {
     return absl::DeadlineExceededError(
         absl::StrCat("all ", size, " ranks exchanged their versions, and then ",
                      (*comm)->info.name, " did not connect them within ",

@@ -28,6 +28,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using collectives::Bootstrap;
 using collectives::Communicator;
@@ -92,6 +93,21 @@ TEST_F(NcclEnds, AgreeOnWaitsInTheExchange) {
     EXPECT_EQ(fake_nccl_live(), 2) << value;
     rank.reset();
   }
+}
+
+// The third call asks for the communicator that the second one makes.
+TEST_F(NcclEnds, SayThatTheLibraryGaveUp) {
+  constexpr int kTimeout = 8;  // ncclTimeout
+  fake_nccl_knobs knobs = {};
+  knobs.fail_at = 3;
+  knobs.fail_code = kTimeout;
+  fake_nccl_set(&knobs);
+  const auto bootstraps = Must(collectives::FromThreads(1));
+  EXPECT_THAT(Communicator::Create(Gpu(0), *bootstraps[0]).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("(ncclTimeout)"),
+                             Not(HasSubstr("did not connect them within")))));
+  EXPECT_EQ(fake_nccl_live(), 0);
 }
 
 // Nothing would end them.
