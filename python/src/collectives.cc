@@ -83,6 +83,10 @@ class Rank {
     return AsStream(stream.get())->ref;
   }
   const std::shared_ptr<Communicator>& shared() const { return communicator_; }
+  // That of a communicator which waits and registrations do not keep.
+  std::shared_ptr<Exchange> OwnExchange() const {
+    return communicator_.use_count() == 1 ? exchange_.lock() : nullptr;
+  }
   // After an error of a submission, for which the ranks compare their calls.
   void RethrowSignal() const {
     if (const auto exchange = exchange_.lock()) exchange->RethrowSignal();
@@ -420,7 +424,7 @@ void SubmitAll(nb::list operations) {
 }  // namespace
 
 void BindCollectives(nb::module_& module) {
-  nb::class_<Rank>(module, "_Rank")
+  nb::class_<Rank>(module, "_Rank", nb::type_slots(ExchangeSlots<Rank>::slots))
       .def_prop_ro("rank", [](const Rank& self) { return self.get().rank(); })
       .def_prop_ro("size", [](const Rank& self) { return self.get().size(); })
       .def_prop_ro("id", [](const Rank& self) { return self.get().id(); })

@@ -450,29 +450,6 @@ def test_records_let_other_threads_run(two, tmp_path):
         assert "over the bootstrap: they differ at 1" in rank.failure[1]
 
 
-@pytest.mark.parametrize("error, raised", [
-    (ValueError, collectives.CollectiveError), (KeyboardInterrupt, KeyboardInterrupt)])
-def test_an_exception_of_the_bootstrap_ends_a_comparison(two, error, raised):
-    is_broken = False
-
-    def alone(mine, timeout):
-        if is_broken:
-            raise error("no bytes")
-        return [mine]
-
-    comm = collectives.init(two[0], alone, rank=0, size=1, check_signatures=True)
-    comm.all_reduce(full(comm, 1))
-    is_broken = True
-    with pytest.raises(raised) as found:
-        comm.all_reduce(full(comm, 1))
-    if raised is not KeyboardInterrupt:
-        assert ("the ranks could not compare their calls at 2: the bootstrap raised "
-                "ValueError: no bytes") in str(found.value)
-    assert comm.state == "failed"
-    with pytest.raises(collectives.CollectiveError):
-        comm.all_reduce(full(comm, 1))
-
-
 def test_the_ranks_compare_their_calls(two):
     meeting = exchanges(2)
 
