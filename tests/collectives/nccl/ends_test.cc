@@ -110,6 +110,21 @@ TEST_F(NcclEnds, SayThatTheLibraryGaveUp) {
   EXPECT_EQ(fake_nccl_live(), 0);
 }
 
+// The variable of the library goes before what devrt asks of it.
+TEST_F(NcclEnds, AreNotMadeToBlockByAVariable) {
+  constexpr const char* kVariable = "NCCL_COMM_BLOCKING";
+  setenv(kVariable, "1", 1);
+  const auto refused = Communicator::CreateAll({Gpu(0), Gpu(1)});
+  setenv(kVariable, "0", 1);
+  const auto ranks = Communicator::CreateAll({Gpu(0), Gpu(1)});
+  unsetenv(kVariable);
+  EXPECT_THAT(refused.status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("NCCL_COMM_BLOCKING=1 makes calls of NCCL")));
+  ASSERT_OK(ranks.status());
+  EXPECT_EQ(fake_nccl_live(), 2);  // none of them would block
+}
+
 // Nothing would end them.
 TEST_F(NcclEnds, DoNotWaitWithoutATimeout) {
   Options options;
