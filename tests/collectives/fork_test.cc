@@ -3,11 +3,15 @@
 // A forked child has a copy of its parent's communicators, and not their
 // threads (C105).
 
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,6 +19,8 @@
 #include "absl/strings/match.h"
 #include "collectives/core/comm.h"
 #include "collectives/core/device_order.h"
+#include "collectives/recorder/ring.h"
+#include "devrt/collectives/recorder.h"
 #include "devrt/runtime/mutex.h"
 #include "tests/collectives/collectives_fixture.h"
 
@@ -24,6 +30,9 @@ namespace {
 using collectives::AllReduce;
 using collectives::State;
 using collectives::internal::Comm;
+using collectives::internal::Ring;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Fork : public CommTest {
  protected:
@@ -108,6 +117,43 @@ TEST_F(Fork, TheChildTakesNoLockAndWaitsForNoThread) {
   comm->order->Unlock();
   busy.unlock();
   EXPECT_EQ(result, 0);
+}
+
+// A worker that loads data, say, has the lock of its parent's file.
+TEST_F(Fork, AReportTellsThatTheParentOfAChildIsGone) {
+  std::string folder = ::testing::TempDir() + "/devrt-fork-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t rank = fork();
+  if (rank == 0) {
+    Ring::Identity identity;
+    identity.key = identity.id = 3;
+    identity.label = "3";
+    identity.rank = 1;
+    identity.size = 2;
+    const auto ring = Must(Ring::Make(identity, folder));
+    const pid_t worker = fork();
+    if (worker != 0) {
+      (void)!write(pipe_fds[1], &worker, sizeof worker);
+    }
+    pause();
+    _exit(1);
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(read(pipe_fds[0], &worker, sizeof worker),
+            static_cast<ssize_t>(sizeof worker));
+  const auto report = [&] { return Must(collectives::Report(folder)); };
+  EXPECT_THAT(report(), Not(HasSubstr("gone")));
+  kill(rank, SIGKILL);
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank), &ended, WEXITED | WNOWAIT),
+            0);
+  EXPECT_THAT(report(), HasSubstr("rank 1 is gone"));  // a zombie
+  waitpid(rank, nullptr, 0);
+  EXPECT_THAT(report(), HasSubstr("rank 1 is gone"));
+  kill(worker, SIGKILL);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
