@@ -39,17 +39,17 @@ class Exchange {
   // Raises what the function has raised, unless the creation has `result` for
   // another reason.  A signal's exception is raised anyway.
   void Rethrow(absl::StatusCode result) const;
-  // For the garbage collector, since the function may have the communicator that
-  // keeps the exchange.  Afterwards there is no function, and its calls fail.
+  // For the garbage collector, since the function may have the communicator
+  // that keeps the exchange.  After Clear its calls fail.
   int Traverse(visitproc visit, void* arg) const {
     Py_VISIT(all_gather_.ptr());
     return 0;
   }
   void Clear() { all_gather_ = nb::none(); }
 
-  // The creation has ended well.  From now on only a signal's exception is kept,
-  // until RethrowSignal raises it: others would keep their frames alive, which
-  // may have the communicator.
+  // The creation has ended well.  From now on only a signal's exception is
+  // kept, until RethrowSignal raises it: others would keep their frames alive,
+  // which may have the communicator.
   void EndCreation();
   void RethrowSignal();
 
@@ -69,8 +69,8 @@ class Exchange {
   Found Put(const std::string& name, const std::string& bytes);
   Found Get(const std::string& name, int rank, absl::Time deadline);
 
-  // Keeps the first exception for the functions above, and returns its text.  In
-  // a handler.
+  // Keeps the first exception for the functions above, and returns its text.
+  // In a handler.
   std::string KeepException();
 
   nb::object all_gather_;
