@@ -174,12 +174,15 @@ class _OverMpi:
         self._mpi = importlib.import_module("mpi4py.MPI")
         self._rank, self._size = parent.Get_rank(), parent.Get_size()
         self._is_in_step = self._may_free = True
+        self._process = os.getpid()
         self._round = 0
         self._sends: List[Any] = []
         self.comm: Any = None
 
     def __del__(self) -> None:
-        if self.comm is None or self._mpi.Is_finalized():
+        # A forked child may not call MPI.
+        if (self.comm is None or os.getpid() != self._process
+                or self._mpi.Is_finalized()):
             return
         if not all(request.Test() for request in self._sends):
             self._keep()
