@@ -123,7 +123,8 @@ class FileBootstrap final : public Bootstrap {
         job_(std::move(job)),
         claims_(size) {}
   ~FileBootstrap() override {
-    if (claimed_) End();
+    // In a forked child the rank is the parent's.
+    if (claimed_ && getpid() == process_) End();
   }
 
   int rank() const override { return rank_; }
@@ -463,6 +464,7 @@ class FileBootstrap final : public Bootstrap {
   Mutex claims_mutex_;  // Get may run beside AllGather
   // The random numbers of the ranks' claims, as far as they are known.
   std::vector<std::optional<uint64_t>> claims_;
+  const pid_t process_ = getpid();
   bool claimed_ = false;
   uint64_t round_ = 0;
 };

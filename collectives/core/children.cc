@@ -299,6 +299,12 @@ absl::StatusOr<CommVector> ShrinkRanks(CommSpan comms,
     DEVRT_RETURN_IF_ERROR(CheckRank("Shrink", rank, comms[0]->size));
     sorted.push_back(static_cast<uint32_t>(rank));
   }
+  if (sorted.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(comms[0]->Text(),
+                     ": Shrink without any rank that is gone: name one at "
+                     "least; Create makes a communicator of all ranks"));
+  }
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   const std::vector<int> ranks_gone(sorted.begin(), sorted.end());

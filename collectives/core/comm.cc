@@ -14,8 +14,10 @@
 #include "collectives/core/device_order.h"
 #include "collectives/core/failure.h"
 #include "devrt/backends/abi/devrt_sim.h"
+#include "devrt/guards/enter.h"
 #include "devrt/runtime/backend.h"
 #include "devrt/runtime/gate.h"
+#include "devrt/runtime/status.h"
 #include "streams/timelines/timeline.h"
 
 namespace devrt::collectives::internal {
@@ -70,6 +72,15 @@ std::string Comm::Label() const {
                       without);
 }
 
+absl::Status CheckNotForked(const Comm& comm) {
+  const devrt::internal::DeviceGate* const gate = comm.device.gate();
+  const uint32_t state = gate->state.load(std::memory_order_acquire);
+  if (ABSL_PREDICT_TRUE((state & devrt::internal::kForkedChild) == 0)) {
+    return absl::OkStatus();
+  }
+  return devrt::internal::EnterError(gate, nullptr);
+}
+
 bool IsOpen(Device device) { return device.gate()->IsOpen(); }
 
 bool IsLost(Device device) {
@@ -90,6 +101,7 @@ absl::Status InUseError(const Comm& comm) {
 }
 
 absl::Status WhyNotReady(const Comm& comm) {
+  DEVRT_RETURN_IF_ERROR(CheckNotForked(comm));
   switch (comm.state.load()) {
     case State::kReady:
       break;

@@ -25,6 +25,7 @@
 #include "devrt/arrays/array.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/collectives/operation.h"
+#include "devrt/runtime/gate.h"
 #include "devrt/runtime/mutex.h"
 #include "devrt/streams/event.h"
 #include "runtime/registry/outside_calls.h"
@@ -184,7 +185,8 @@ class Use {
 // Why operations may not be submitted; OK if they may.
 [[gnu::cold]] absl::Status WhyNotReady(const Comm& comm);
 inline bool IsReady(const Comm& comm) {
-  return comm.state.load() == State::kReady && !comm.finishing.load();
+  return comm.state.load() == State::kReady && !comm.finishing.load() &&
+         comm.device.gate()->IsOpen();
 }
 // OK if operations may be submitted: ABORTED after a failure.
 inline absl::Status CheckReady(const Comm& comm) {
@@ -212,6 +214,9 @@ void NoteEndsBefore(Comm* comm, uint64_t sequence);
 // oldest it asks the backend.
 std::vector<uint64_t> OpenCalls(const Comm& comm, bool asks);
 
+// The error in a forked child, whose communicators are the parent's, and where
+// no lock may be taken (C105); OK elsewhere.
+absl::Status CheckNotForked(const Comm& comm);
 // Returns true if the device takes calls: not in a forked child, and not in
 // quarantine.
 bool IsOpen(Device device);

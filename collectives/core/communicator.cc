@@ -167,6 +167,7 @@ absl::StatusOr<bool> Communicator::Supports(OpKind kind, DType dtype,
                                             Reduction reduction) const {
   if (comm_ == nullptr) return MovedFromError("Supports");
   Comm* const comm = comm_.get();
+  DEVRT_RETURN_IF_ERROR(internal::CheckNotForked(*comm));
   DEVRT_ASSIGN_OR_RETURN(const internal::Use use,
                          internal::Use::Begin({&comm, 1}));
   return internal::Supports(comm, kind, dtype, reduction);
@@ -350,6 +351,7 @@ absl::Status Communicator::FinishAll(RankPointers ranks, absl::Time deadline,
 absl::StatusOr<Registration> Communicator::Register(const Array& array) {
   if (comm_ == nullptr) return MovedFromError("Register");
   Comm* const comm = comm_.get();
+  DEVRT_RETURN_IF_ERROR(internal::CheckNotForked(*comm));
   DEVRT_RETURN_IF_ERROR(internal::CheckRegistered(*comm, array));
   DEVRT_ASSIGN_OR_RETURN(const internal::Use use,
                          internal::Use::Begin({&comm, 1}));
@@ -366,7 +368,7 @@ absl::StatusOr<Registration> Communicator::Register(const Array& array) {
 
 std::vector<RecordedCall> Communicator::Records() const {
   std::vector<RecordedCall> calls;
-  if (comm_ == nullptr) return calls;
+  if (comm_ == nullptr || !internal::CheckNotForked(*comm_).ok()) return calls;
   internal::PollForFailure(comm_.get()).IgnoreError();  // marks ends
   // A thread may submit, and the watch may mark ends.
   const MutexLock lock(&comm_->mutex);

@@ -58,6 +58,9 @@
 // Threads: one at a time (FAILED_PRECONDITION, since the order of submissions
 // would differ between ranks), but Abort, state and failure from any.
 //
+// In a forked child each call is FAILED_PRECONDITION, and the destructor does
+// nothing (C105): the communicators are the parent's.
+//
 // A moved-from Communicator has rank -1 and size 0; calls on it are
 // INVALID_ARGUMENT, and device() must not be called.
 //
@@ -353,6 +356,7 @@ class DEVRT_EXPORT Communicator {
   // Collective of the ranks that are not in `gone`: a communicator of them, in
   // their order.  Also after a failure, and what still runs is aborted then.
   // FAILED_PRECONDITION if it was aborted before and the engine has no revoke.
+  // INVALID_ARGUMENT for an empty `gone`, which no engine takes.
   // This one fails if the others do not come, and stays as it was if a rank
   // cannot make its recorder, as in Split.  Where a rank records to files, the
   // new communicator has a collective for that, its first one:

@@ -264,9 +264,10 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   if (prepared.ok()) prepared = Prepare(comm->get(), rank, *records);
   DEVRT_RETURN_IF_ERROR(Agree(bootstrap, prepared, seen, deadline));
   DEVRT_RETURN_IF_ERROR(Begin(comm->get(), *records));
-  const absl::Status ready =
-      AwaitReady({&*comm, 1}, ConnectBy(**comm, deadline));
-  if (absl::IsDeadlineExceeded(ready)) {
+  const absl::Time connected_by = ConnectBy(**comm, deadline);
+  const absl::Status ready = AwaitReady({&*comm, 1}, connected_by);
+  // The engine may have given up before, with a reason of its own.
+  if (absl::IsDeadlineExceeded(ready) && absl::Now() >= connected_by) {
     return absl::DeadlineExceededError(
         absl::StrCat("all ", size, " ranks exchanged their versions, and then ",
                      (*comm)->info.name, " did not connect them within ",

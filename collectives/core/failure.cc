@@ -271,6 +271,7 @@ void FollowFailure(Comm* comm, const absl::Status& failure) {
 }
 
 absl::Status PollForFailure(Comm* comm) {
+  DEVRT_RETURN_IF_ERROR(CheckNotForked(*comm));
   if (comm->state.load() == State::kReady) {
     // Known before the engine says that nothing has failed.
     const uint64_t last_over = LastKnownOver(*comm);
@@ -295,6 +296,7 @@ void FailIfLate(Comm* comm) {
 }
 
 absl::Status AbortComm(Comm* comm, std::string_view why) {
+  DEVRT_RETURN_IF_ERROR(CheckNotForked(*comm));
   // Asks nobody: a backend with a full queue may not answer before the abort.
   const absl::Status status = absl::AbortedError(absl::StrCat(
       comm->Text(), " was aborted", PlaceOf(comm, "", /*asks=*/false), ": ",

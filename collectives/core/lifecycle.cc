@@ -36,6 +36,7 @@ absl::Status CheckRanks(const char* call, CommSpan comms) {
           " of a Communicator that was moved from: use the one it was "
           "moved to, and no null pointer"));
     }
+    DEVRT_RETURN_IF_ERROR(CheckNotForked(*comm));
     if (comm->key != comms[0]->key) {
       return absl::InvalidArgumentError(
           absl::StrCat(call, " of ", comms[0]->Text(), " and ", comm->Text(),
@@ -228,6 +229,12 @@ void CountRank(const Comm& comm) {
 }
 
 void EndRank(std::shared_ptr<Comm> comm) {
+  if (!CheckNotForked(*comm).ok()) {
+    // Stays as it is, with its reference: its threads are not there, and may
+    // have had its lock.
+    new std::shared_ptr<Comm>(std::move(comm));
+    return;
+  }
   const uint64_t key = comm->key;
   EndOnLostDevice(comm.get());
   EndExchange(comm.get());  // the bootstrap may end after this

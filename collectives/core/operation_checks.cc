@@ -33,6 +33,12 @@ bool HasReduction(OpKind kind) {
                            Bit(OpKind::kReduceScatter));
 }
 
+// Engines would add up the bytes.
+bool IsSumOfBools(OpKind kind, DType dtype, Reduction reduction) {
+  return HasReduction(kind) && dtype == kBool &&
+         (reduction == Reduction::kSum || reduction == Reduction::kAvg);
+}
+
 bool HasRoot(OpKind kind) {
   return IsOneOf(kind, Bit(OpKind::kReduce) | Bit(OpKind::kBroadcast) |
                            Bit(OpKind::kGather) | Bit(OpKind::kScatter) |
@@ -240,8 +246,7 @@ class Check {
       return Invalid(absl::StrCat("there is no reduction ",
                                   static_cast<uint32_t>(reduction)));
     }
-    if (HasReduction(kind_) && dtype_ == kBool &&
-        (reduction == Reduction::kSum || reduction == Reduction::kAvg)) {
+    if (IsSumOfBools(kind_, dtype_, reduction)) {
       return Invalid(absl::StrCat("bool has no ", ToString(reduction),
                                   ": use max for any, or min for all"));
     }
@@ -353,6 +358,7 @@ absl::Status CheckRegistered(const Comm& comm, const Array& array) {
 
 absl::StatusOr<bool> Supports(Comm* comm, OpKind kind, DType dtype,
                               Reduction reduction) {
+  if (IsSumOfBools(kind, dtype, reduction)) return false;
   const uint32_t op = static_cast<uint32_t>(kind);
   const uint32_t how =
       HasReduction(kind) ? static_cast<uint32_t>(reduction) : 0;

@@ -271,8 +271,8 @@ absl::Status Submission::Compare(const absl::Status& checked) {
     if (!status.ok() && !absl::IsInvalidArgument(status)) {
       Fail(comm, absl::Status(
                      status.code(),
-                     absl::StrCat("the ranks could not compare their calls: ",
-                                  status.message())));
+                     absl::StrCat("the ranks could not compare their calls at ",
+                                  comm->sequence + 1, ": ", status.message())));
       if (result.ok()) result = CheckReady(*comm);
     }
     if (result.ok()) result = status;

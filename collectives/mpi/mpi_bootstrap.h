@@ -34,6 +34,7 @@
 #define DEVRT_COLLECTIVES_MPI_MPI_BOOTSTRAP_H_
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -86,6 +87,7 @@ class MpiBootstrap final : public Bootstrap {
   MpiBootstrap(const MpiBootstrap&) = delete;
   MpiBootstrap& operator=(const MpiBootstrap&) = delete;
   ~MpiBootstrap() override {
+    if (getpid() != process_) return;  // a forked child may not call MPI
     int is_final = 0;
     MPI_Finalized(&is_final);
     if (is_final != 0 || comm_ == MPI_COMM_NULL) return;
@@ -353,6 +355,7 @@ class MpiBootstrap final : public Bootstrap {
   int size_ = 1;
   uint64_t round_ = 0;  // the number of the exchange
   std::list<Sending> sendings_;
+  const pid_t process_ = getpid();
   bool may_free_ = true;  // no message is left in comm_
   absl::Status broken_;   // the error after which the ranks may be out of step
 };

@@ -40,7 +40,8 @@ bool BlockingComm::IsPossible(const Library& library) {
   // Without a shared flag nothing ends a call.
   return IsWanted() && library.flavor->calls_may_block &&
          library.functions.comm_split != nullptr &&
-         std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES") == nullptr;
+         std::getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES") == nullptr &&
+         std::getenv("NCCL_COMM_BLOCKING") == nullptr;
 }
 
 Result BlockingComm::Split(Comm parent, uint32_t rank, const char* name,

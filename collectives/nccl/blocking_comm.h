@@ -36,7 +36,8 @@ class BlockingComm {
   BlockingComm& operator=(const BlockingComm&) = delete;
 
   // True unless DEVRT_NCCL_BLOCKING=off refuses such communicators, the library
-  // makes them, and the user has not said himself which ones share resources.
+  // makes them, and the user has not said himself which ones share resources
+  // or block.
   static bool IsPossible(const Library& library);
 
   // Takes the next step.  `parent` is the member's, and nothing of it is in

@@ -230,12 +230,11 @@ template <typename Make>
 devrt_status Engine::MakeChild(Member* parent, std::unique_ptr<Member> child,
                                const char* symbol, Make make,
                                devrt_comm* result) {
-  Comm none = nullptr;
   Config config = child != nullptr ? child->config() : Config();
   DeviceScope scope;
   if (devrt_status error = scope.Enter(parent->device())) return error;
   const Result answer =
-      make(child != nullptr ? child->place() : &none, &config);
+      make(child != nullptr ? child->place() : parent->no_child(), &config);
   if (devrt_status error = parent->Take(answer, symbol)) {
     if (child != nullptr && child->native() != nullptr) {
       (void)library_.functions.comm_abort(child->native());

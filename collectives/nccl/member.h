@@ -56,6 +56,9 @@ class Member {
   // nullptr before the library has made it.
   Comm* place() { return &native_; }
   Comm native() const { return __atomic_load_n(&native_, __ATOMIC_ACQUIRE); }
+  // Where the library writes, while this member is in progress, that a split
+  // gave the rank no child.
+  Comm* no_child() { return &no_child_; }
   // The configuration of the native communicator, which does not block.
   Config config() const;
 
@@ -182,6 +185,7 @@ class Member {
   const std::string name_;
   Member* parent_;
   Comm native_ = nullptr;
+  Comm no_child_ = nullptr;
   std::unique_ptr<BlockingComm> blocking_;
   std::atomic<uint32_t> state_{kPending};
   std::atomic<int> users_{0};

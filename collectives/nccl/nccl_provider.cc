@@ -13,6 +13,15 @@ using nccl::Engine;
 using nccl::Flavor;
 using nccl::Library;
 
+// The variable goes before the configuration of each communicator.
+absl::Status CheckBlocking(const Flavor& flavor) {
+  if (!nccl::IsSet("NCCL_COMM_BLOCKING", "1")) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "NCCL_COMM_BLOCKING=1 makes calls of ", flavor.name,
+      " wait for other ranks, and no deadline ends them: unset it, since devrt "
+      "chooses which calls block"));
+}
+
 // One engine for each flavor: a process has one backend of each name.
 struct Slot {
   Mutex mutex;  // held while the engine is made
@@ -25,6 +34,7 @@ absl::StatusOr<Provider> Open(const Flavor& flavor, const Backend& backend) {
         absl::StrCat("provider \"", flavor.provider, "\" is for devices of ",
                      flavor.backend, ", not of ", backend.name()));
   }
+  DEVRT_RETURN_IF_ERROR(CheckBlocking(flavor));
   static Slot* const slots = new Slot[2];
   Slot& slot = slots[&flavor == &nccl::kRccl ? 1 : 0];
   const MutexLock lock(&slot.mutex);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <iterator>
 #include <map>
 
@@ -23,14 +24,32 @@ namespace {
 
 constexpr uint64_t kBytes = kRecordsOffset + kRecords * sizeof(CallRecord);
 
-// Returns true if nobody holds the lock of a recorder's file any more: what is
-// read from now on is final.  A file that is being made has no magic yet, and
-// no lock.
+// Returns true if the process of the record has ended, which needs its number
+// to mean one here.
+bool HasEnded(const RingHeader& header) {
+  if (header.pid_namespace == 0 || header.host != HostNumber() ||
+      header.pid_namespace != NamespaceNumber()) {
+    return false;
+  }
+  std::ifstream file(absl::StrCat("/proc/", header.pid, "/stat"));
+  std::string line;
+  if (!std::getline(file, line)) return true;
+  // "123 (name) S ...": a name may have parentheses.  Z: nobody has asked for
+  // its exit status yet.
+  const size_t name_end = line.rfind(") ");
+  return name_end != std::string::npos && line[name_end + 2] == 'Z';
+}
+
+// Returns true if the process of a recorder's file does not have it any more:
+// what is read from now on is final.  A file that is being made has no magic
+// yet, and no lock.  A forked child of the process holds the lock, too.
 bool HasNoOwner(int fd) {
-  char magic[sizeof kRingMagic];
-  return pread(fd, magic, sizeof magic, 0) == sizeof magic &&
-         std::memcmp(magic, kRingMagic, sizeof magic) == 0 &&
-         flock(fd, LOCK_SH | LOCK_NB) == 0;  // until fd is closed
+  RingHeader header;
+  return pread(fd, static_cast<void*>(&header), sizeof header, 0) ==
+             sizeof header &&
+         std::memcmp(header.magic, kRingMagic, sizeof header.magic) == 0 &&
+         (flock(fd, LOCK_SH | LOCK_NB) == 0 ||  // until fd is closed
+          HasEnded(header));
 }
 
 // Returns true if the rank has neither left in good order nor said why it

@@ -98,6 +98,11 @@ uint64_t HostNumber() {
   return std::getline(file, boot) ? std::hash<std::string>()(boot) : 0;
 }
 
+uint64_t NamespaceNumber() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
 absl::StatusOr<std::unique_ptr<Ring>> Ring::Make(const Identity& identity,
                                                  std::string_view folder) {
   int fd = -1;
@@ -135,6 +140,7 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::Make(const Identity& identity,
   RingHeader* const header = ring->header();
   header->version = kRingVersion;
   header->pid = static_cast<uint32_t>(getpid());
+  header->pid_namespace = NamespaceNumber();
   header->key = identity.key;
   header->id = identity.id;
   header->rank = identity.rank;

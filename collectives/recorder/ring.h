@@ -70,6 +70,7 @@ struct RingHeader {
   char failure[2048];                // why, shortened
   uint64_t host;                     // HostNumber(); 0: the file has no lock
   std::atomic<uint32_t> left;        // 1: it has left in good order
+  uint64_t pid_namespace;            // NamespaceNumber(), in which pid counts
 };
 static_assert(sizeof(RingHeader) <= kNamesOffset);
 
@@ -96,6 +97,8 @@ uint64_t NowNs();  // CLOCK_MONOTONIC
 
 // Differs between machines, and between runs of one; 0 if it is not known.
 uint64_t HostNumber();
+// The number of the process's PID namespace; 0: it is not known.
+uint64_t NamespaceNumber();
 
 class Ring {
  public:

@@ -55,6 +55,15 @@ def connect(bootstrap: Any, rank: Optional[int], size: Optional[int]) -> Connect
     )
 
 
+def absolute(folder: Union[str, "os.PathLike[str]"]) -> str:
+    """Returns the absolute path of a bootstrap's folder."""
+    if not os.fspath(folder):
+        raise InvalidArgumentError(
+            "bootstrap is '', expected 'auto', 'pmix' or the path of a folder"
+        )
+    return os.path.abspath(folder)
+
+
 def place(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
     """Returns the rank and the number of ranks, by the launcher's variables if None."""
     if rank is not None and size is not None:
@@ -165,12 +174,15 @@ class _OverMpi:
         self._mpi = importlib.import_module("mpi4py.MPI")
         self._rank, self._size = parent.Get_rank(), parent.Get_size()
         self._is_in_step = self._may_free = True
+        self._process = os.getpid()
         self._round = 0
         self._sends: List[Any] = []
         self.comm: Any = None
 
     def __del__(self) -> None:
-        if self.comm is None or self._mpi.Is_finalized():
+        # A forked child may not call MPI.
+        if (self.comm is None or os.getpid() != self._process
+                or self._mpi.Is_finalized()):
             return
         if not all(request.Test() for request in self._sends):
             self._keep()

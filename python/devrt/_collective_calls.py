@@ -30,9 +30,12 @@ class CollectiveError(Error):
 
 
 class _Group(threading.local):
-    """The operations of the group that this thread has open; None: no group."""
+    """The group that this thread has open."""
 
-    operations: Optional[List[Operation]] = None
+    def __init__(self) -> None:
+        self.operations: List[Operation] = []
+        # Of each block that is open, one inside another: how many operations there were.
+        self.begins: List[int] = []
 
 
 _open = _Group()
@@ -43,14 +46,13 @@ class group:
 
     None of them waits for another one, so that one thread can act for several ranks, and
     sends and receives may stand in any order.  Each is work of the stream that was
-    current at its call.  After an exception in the block nothing is
-    submitted.  A group inside another one is a part of that.
+    current at its call.  After an exception in the block nothing of it is submitted.
+    A group inside another one is a part of that, which goes on without the part if the
+    program catches its exception.
     """
 
     def __enter__(self) -> group:
-        self._outer = _open.operations
-        if self._outer is None:
-            _open.operations = []
+        _open.begins.append(len(_open.operations))
         return self
 
     def __exit__(
@@ -59,10 +61,11 @@ class group:
         value: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        if self._outer is not None:
-            return
-        operations, _open.operations = _open.operations or [], None
-        if kind is None:
+        begin = _open.begins.pop()
+        if kind is not None:
+            del _open.operations[begin:]
+        if kind is None and not _open.begins:
+            operations, _open.operations = _open.operations, []
             submit(operations)
 
 
@@ -131,7 +134,7 @@ def _line(call: Dict[str, Any]) -> str:
 
 def add(operation: Operation) -> None:
     """Submits the operation, or adds it to the group that this thread has open."""
-    if _open.operations is not None:
+    if _open.begins:
         _open.operations.append(operation)
     else:
         submit([operation])

@@ -44,8 +44,8 @@ from typing import (
 )
 
 from . import _core
-from ._arrays import empty
-from ._bootstraps import connect, device_here, place, pmix_alone
+from ._arrays import Array, empty
+from ._bootstraps import absolute, connect, device_here, place, pmix_alone
 from ._collective_calls import CollectiveError, Registration, add, group, raise_failure
 from ._core import Device, Error, Stream
 
@@ -151,6 +151,8 @@ class Communicator:
 
         The first axis is multiplied and divided.
         """
+        if not isinstance(x, Array):
+            raise TypeError(f"expected a devrt.Array, not {type(x).__name__}")
         shape = list(x.shape) or [1]
         if shape[0] * parts % of:
             raise _core.InvalidArgumentError(
@@ -383,7 +385,7 @@ def init(
         return Communicator(_core._create_rank_over_pmix(device, options))
     if isinstance(bootstrap, (str, os.PathLike)) and os.fspath(bootstrap) != "auto":
         own_rank, own_size = place(rank, size)
-        return _in_folder(device, os.path.abspath(bootstrap), own_rank, own_size, options)
+        return _in_folder(device, absolute(bootstrap), own_rank, own_size, options)
     if bootstrap == "auto" and os.environ.get("DEVRT_BOOTSTRAP_DIR"):
         own_rank, own_size = place(rank, size)
         folder = os.environ["DEVRT_BOOTSTRAP_DIR"]
@@ -437,6 +439,10 @@ def init_all(
     One thread can act for all of them inside of group().  The arguments are those of
     init.
     """
+    if isinstance(devices, str):
+        raise TypeError(
+            f"devices is {devices!r}, expected a list of devices: devrt.devices({devices!r})"
+        )
     _name_nccl()
     options = (name, provider, init_timeout, timeout, on_failure, shared_device,
                order_across_communicators, False, False, False, watch)

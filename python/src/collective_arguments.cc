@@ -160,14 +160,13 @@ collectives::Options OptionsOf(nb::handle values) {
   return options;
 }
 
-const Array* ArrayArgument(nb::handle object) {
-  if (object.is_none()) return nullptr;
+const Array& ArrayArgument(nb::handle object) {
   if (!IsArray(object.ptr())) {
     PyErr_Format(PyExc_TypeError, "expected a devrt.Array, not %s",
                  TypeName(object.ptr()));
     ThrowPythonError();
   }
-  return &ArrayOf(object.ptr());
+  return ArrayOf(object.ptr());
 }
 
 }  // namespace devrt::python

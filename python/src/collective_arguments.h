@@ -36,8 +36,8 @@ collectives::Reduction ReductionOf(nb::handle name);
 // exchange_records, watch)
 collectives::Options OptionsOf(nb::handle values);
 
-// Null for None.
-const Array* ArrayArgument(nb::handle object);
+// TypeError for what is no array, None too.
+const Array& ArrayArgument(nb::handle object);
 
 }  // namespace devrt::python
 

@@ -71,15 +71,21 @@ Found CallApart(absl::Time deadline, std::function<Found()> call) {
   return std::nullopt;
 }
 
+// "ValueError: no bytes", of an exception.
+std::string ErrorText(PyObject* raised) {
+  const Ref text(WithoutUnwind([&] { return PyObject_Str(raised); }));
+  const char* const utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* const said =
+      utf8 != nullptr && utf8[0] != '\0' ? utf8 : "without a text";
+  std::string all = absl::StrCat(TypeName(raised), ": ", said);
+  PyErr_Clear();
+  return all;
+}
+
 // Returns the text of the exception that is set, and clears it.
 std::string TakeErrorText() {
   const Ref raised = TakeRaised();
-  const Ref text(WithoutUnwind([&] { return PyObject_Str(raised.get()); }));
-  const char* const utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  std::string all = absl::StrCat(TypeName(raised.get()), ": ",
-                                 utf8 != nullptr ? utf8 : "without a text");
-  PyErr_Clear();
-  return all;
+  return ErrorText(raised.get());
 }
 
 // Returns what a method of the function returned.
@@ -136,19 +142,24 @@ absl::StatusOr<std::vector<std::string>> Exchange::AllGather(
     }
     return all;
   } catch (const std::exception&) {
-    KeepException();
-    return absl::CancelledError("the bootstrap raised an exception");
+    return absl::CancelledError(
+        absl::StrCat("the bootstrap raised ", KeepException()));
   }
 }
 
-void Exchange::KeepException() {
-  if (raised_ != nullptr) return;
-  raised_ = std::current_exception();
+std::string Exchange::KeepException() {
   try {
     throw;
   } catch (const nb::python_error& error) {
-    is_signal_ = !error.matches(PyExc_Exception);
-  } catch (const std::exception&) {
+    const bool is_signal = !error.matches(PyExc_Exception);
+    if (raised_ == nullptr && (is_signal || !is_created_)) {
+      raised_ = std::current_exception();
+      is_signal_ = is_signal;
+    }
+    return ErrorText(error.value().ptr());
+  } catch (const std::exception& error) {
+    if (raised_ == nullptr && !is_created_) raised_ = std::current_exception();
+    return error.what();
   }
 }
 
@@ -156,6 +167,17 @@ void Exchange::Rethrow(absl::StatusCode result) const {
   if (raised_ == nullptr) return;
   if (result == absl::StatusCode::kCancelled || is_signal_) {
     std::rethrow_exception(raised_);
+  }
+}
+
+void Exchange::EndCreation() {
+  raised_ = nullptr;
+  is_created_ = true;
+}
+
+void Exchange::RethrowSignal() {
+  if (is_signal_ && raised_ != nullptr) {
+    std::rethrow_exception(std::exchange(raised_, nullptr));
   }
 }
 

@@ -39,6 +39,19 @@ class Exchange {
   // Raises what the function has raised, unless the creation has `result` for
   // another reason.  A signal's exception is raised anyway.
   void Rethrow(absl::StatusCode result) const;
+  // For the garbage collector, since the function may have the communicator
+  // that keeps the exchange.  After Clear its calls fail.
+  int Traverse(visitproc visit, void* arg) const {
+    Py_VISIT(all_gather_.ptr());
+    return 0;
+  }
+  void Clear() { all_gather_ = nb::none(); }
+
+  // The creation has ended well.  From now on only a signal's exception is
+  // kept, until RethrowSignal raises it: others would keep their frames alive,
+  // which may have the communicator.
+  void EndCreation();
+  void RethrowSignal();
 
  private:
   using Found = absl::StatusOr<std::optional<std::string>>;
@@ -56,12 +69,37 @@ class Exchange {
   Found Put(const std::string& name, const std::string& bytes);
   Found Get(const std::string& name, int rank, absl::Time deadline);
 
-  // Keeps the first exception for Rethrow.  In a handler.
-  void KeepException();
+  // Keeps the first exception for the functions above, and returns its text.
+  // In a handler.
+  std::string KeepException();
 
   nb::object all_gather_;
   std::exception_ptr raised_;
   bool is_signal_ = false;  // of raised_: no Exception, as KeyboardInterrupt
+  bool is_created_ = false;
+};
+
+// Slots of a class with a function OwnExchange(): the exchange that nothing but
+// the object keeps, or nullptr.
+template <typename Owner>
+struct ExchangeSlots {
+  static std::shared_ptr<Exchange> Of(PyObject* self) {
+    return nb::inst_ready(self) ? nb::inst_ptr<Owner>(self)->OwnExchange()
+                                : nullptr;
+  }
+  static int Traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    const std::shared_ptr<Exchange> exchange = Of(self);
+    return exchange != nullptr ? exchange->Traverse(visit, arg) : 0;
+  }
+  static int Clear(PyObject* self) {
+    if (const std::shared_ptr<Exchange> exchange = Of(self)) exchange->Clear();
+    return 0;
+  }
+  static inline PyType_Slot slots[] = {
+      {Py_tp_traverse, reinterpret_cast<void*>(&Traverse)},
+      {Py_tp_clear, reinterpret_cast<void*>(&Clear)},
+      {0, nullptr}};
 };
 
 // Lets no further Put and Get begin, ends the waits for those that run, and

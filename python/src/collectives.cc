@@ -60,6 +60,7 @@ class Rank {
   explicit Rank(Communicator communicator,
                 std::shared_ptr<Creation> bootstrap = nullptr)
       : device_(WrapDevice(communicator.device())),
+        exchange_(bootstrap != nullptr ? bootstrap->exchange : nullptr),
         communicator_(new Communicator(std::move(communicator)),
                       [bootstrap = std::move(bootstrap)](Communicator* ended) {
                         delete ended;
@@ -82,6 +83,14 @@ class Rank {
     return AsStream(stream.get())->ref;
   }
   const std::shared_ptr<Communicator>& shared() const { return communicator_; }
+  // That of a communicator which waits and registrations do not keep.
+  std::shared_ptr<Exchange> OwnExchange() const {
+    return communicator_.use_count() == 1 ? exchange_.lock() : nullptr;
+  }
+  // After an error of a submission, for which the ranks compare their calls.
+  void RethrowSignal() const {
+    if (const auto exchange = exchange_.lock()) exchange->RethrowSignal();
+  }
 
   // These waits go on in the background after a handler's exception.
   void Wait(nb::object stream, nb::object seconds) {
@@ -153,18 +162,17 @@ class Rank {
     return Check(get().Supports(KindOf(kind), type, ReductionOf(op)));
   }
   RegisteredMemory* Register(nb::handle object) {
-    const Array* const given = ArrayArgument(object);
-    if (given == nullptr) {
-      throw nb::type_error("expected a devrt.Array, not NoneType");
-    }
-    const Array array = *given;  // the object may end while the GIL is free
+    // A copy: the object may end while the GIL is free.
+    const Array array = ArrayArgument(object);
     return new RegisteredMemory(
         backend(), communicator_,
         Check(WithoutLock([&] { return get().Register(array); })));
   }
   nb::list Records() const {
     nb::list list;
-    for (const collectives::RecordedCall& call : get().Records()) {
+    const std::vector<collectives::RecordedCall> calls =
+        WithoutLock([&] { return get().Records(); });
+    for (const collectives::RecordedCall& call : calls) {
       nb::dict entry;
       entry["number"] = call.number;
       entry["sequence"] = call.sequence;
@@ -183,16 +191,22 @@ class Rank {
   // Makes a call that waits and takes the current stream.  It may run on
   // another thread, where another stream would be current.
   void RunOnStream(WaitCall call) const {
-    RunOrThrow(backend(),
-               [stream = CurrentStreamHere(),
-                call = std::move(call)]() -> absl::Status {
-                 const MultiStreamGuard guard({stream});
-                 DEVRT_RETURN_IF_ERROR(guard.status());
-                 return call();
-               });
+    try {
+      RunOrThrow(backend(),
+                 [stream = CurrentStreamHere(),
+                  call = std::move(call)]() -> absl::Status {
+                   const MultiStreamGuard guard({stream});
+                   DEVRT_RETURN_IF_ERROR(guard.status());
+                   return call();
+                 });
+    } catch (...) {
+      RethrowSignal();
+      throw;
+    }
   }
 
   DeviceObject* device_;
+  std::weak_ptr<Exchange> exchange_;
   std::shared_ptr<Communicator> communicator_;
 };
 
@@ -321,6 +335,7 @@ Rank* CreateRank(nb::handle device, nb::handle options,
   }
   Communicator made = *std::move(creation->made);
   creation->made.reset();
+  if (creation->exchange != nullptr) creation->exchange->EndCreation();
   return new Rank(std::move(made),
                   wanted.check_signatures || wanted.exchange_records
                       ? std::move(creation)
@@ -381,28 +396,35 @@ CallSite SiteOf(nb::handle line) {
 }
 
 // Each operation is (rank, kind, out, in, op, root or peer, stream, line of
-// LineHere); out and in may be None.
+// LineHere); a send has no out, and a receive no in.
 void SubmitAll(nb::list operations) {
   Group group;
   const SiteHere site;
   for (const nb::handle entry : operations) {
     const OpKind kind = KindOf(TextOf(entry[1], "operation"));
     const bool is_transfer = kind == OpKind::kSend || kind == OpKind::kRecv;
+    const nb::object out = entry[2], in = entry[3];
     group.Add(
         RankOf(entry[0]).get(),
-        collectives::Operation(kind, ArrayArgument(entry[2]),
-                               ArrayArgument(entry[3]), ReductionOf(entry[4]),
-                               Int32Of(entry[5], is_transfer ? "peer" : "root"),
-                               SiteOf(entry[7])),
+        collectives::Operation(
+            kind, kind == OpKind::kSend ? nullptr : &ArrayArgument(out),
+            kind == OpKind::kRecv ? nullptr : &ArrayArgument(in),
+            ReductionOf(entry[4]),
+            Int32Of(entry[5], is_transfer ? "peer" : "root"), SiteOf(entry[7])),
         StreamOf(nb::handle(entry[6]).ptr()));
   }
-  Check(WithoutLock([&] { return group.Submit(site); }));
+  const absl::Status submitted =
+      WithoutLock([&] { return group.Submit(site); });
+  if (!submitted.ok()) {
+    for (const nb::handle entry : operations) RankOf(entry[0]).RethrowSignal();
+  }
+  Check(submitted);
 }
 
 }  // namespace
 
 void BindCollectives(nb::module_& module) {
-  nb::class_<Rank>(module, "_Rank")
+  nb::class_<Rank>(module, "_Rank", nb::type_slots(ExchangeSlots<Rank>::slots))
       .def_prop_ro("rank", [](const Rank& self) { return self.get().rank(); })
       .def_prop_ro("size", [](const Rank& self) { return self.get().size(); })
       .def_prop_ro("id", [](const Rank& self) { return self.get().id(); })

@@ -251,6 +251,20 @@ TEST_F(FileBootstrapTest, ConnectsProcesses) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
+// The child has a copy of the object.
+TEST_F(FileBootstrapTest, IsNotEndedByAForkedChild) {
+  auto mine = Make(0, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    mine.reset();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(std::filesystem::exists(Path("claim.0")));
+  EXPECT_FALSE(std::filesystem::exists(Path("end.0")));
+  EXPECT_OK(mine->AllGather("x", In(kLong)).status());
+}
+
 TEST_F(FileBootstrapTest, MakesTheFolder) {
   const std::string inner = Path("new");
   ASSERT_OK(FromFile(inner, 0, 1, "job").status());

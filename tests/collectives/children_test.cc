@@ -126,6 +126,19 @@ TEST_F(Children, OfASplitOnOneThread) {
   ExpectSums(ranks);
 }
 
+TEST_F(Children, OfAShrinkLackARank) {
+  std::vector<Communicator> ranks = Make(2);
+  Mend(&ranks);
+  for (const absl::Status& refused :
+       {Communicator::ShrinkAll(ranks, {}).status(),
+        ranks[0].Shrink({}).status()}) {
+    EXPECT_THAT(refused,
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("Shrink without any rank that is gone")));
+  }
+  ExpectSums(ranks);
+}
+
 TEST_F(Children, OfAShrinkTellWhyOneRankCannotRecord) {
   std::vector<Communicator> ranks = Make(4);
   Communicator gone = std::move(ranks.back());

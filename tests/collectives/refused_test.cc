@@ -95,6 +95,9 @@ TEST_F(Refused, ArgumentsOfOperations) {
   group.Add(ranks[1], ops::AllReduce(other, other));
   ASSERT_OK(group.Submit());
   EXPECT_THAT(Ints(x), Each(2));
+  EXPECT_FALSE(Must(ranks[0].Supports(OpKind::kAllReduce, kBool)));
+  EXPECT_TRUE(
+      Must(ranks[0].Supports(OpKind::kAllReduce, kBool, Reduction::kMax)));
   // A kind of operation that has passed before is checked by fewer questions.
   expect_refused();
   ASSERT_EQ(ranks[0].Records().size(), 1u);

@@ -127,7 +127,7 @@ TEST_F(Signatures, OfARankThatDoesNotCome) {
           const Array x = Filled(i, 4, 1);
           EXPECT_THAT(
               rank.AllReduce(x, x).ToString(),
-              AllOf(HasSubstr("the ranks could not compare their calls"),
+              AllOf(HasSubstr("the ranks could not compare their calls at 1: "),
                     HasSubstr("missing: rank 1")));
           EXPECT_EQ(rank.state(), collectives::State::kFailed);
           if (--left == 0) failed.set_value();

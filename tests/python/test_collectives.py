@@ -87,6 +87,34 @@ def test_a_group_with_an_exception_does_nothing(ranks):
     assert x.tolist() == [3] * 4
 
 
+def test_a_part_of_a_group_with_an_exception_does_nothing(ranks):
+    a, b = full(ranks[0], 7), full(ranks[1], 0)
+    with collectives.group():
+        ranks[0].send(a, 1)
+        with pytest.raises(KeyError):
+            with collectives.group():
+                ranks[0].all_reduce(a)
+                raise KeyError("no")
+        ranks[1].recv(b, 0)
+    assert b.tolist() == [7] * 4
+    assert len(ranks[0].records()) == 1
+
+
+def test_a_group_inside_itself(ranks):
+    a, b = full(ranks[0], 7), full(ranks[1], 0)
+    group = collectives.group()
+    with group:
+        with group:
+            ranks[1].recv(b, 0)
+        assert ranks[1].records() == []
+        ranks[0].send(a, 1)
+    assert b.tolist() == [7] * 4
+    with group:  # it can be used again
+        ranks[0].send(a + 1, 1)
+        ranks[1].recv(b, 0)
+    assert b.tolist() == [8] * 4
+
+
 def test_a_group_keeps_the_stream_of_each_operation(ranks):
     streams = [devrt.Stream(rank.device) for rank in ranks]
     with collectives.group():
@@ -403,6 +431,23 @@ def test_a_folder(two, tmp_path):
         return body
 
     assert in_threads([run(0), run(1)]) == [[3] * 4] * 2
+
+
+def test_records_let_other_threads_run(two, tmp_path):
+    """Each rank that asks for its records finds the failure, and waits for the other's."""
+    tmp_path.chmod(0o700)
+
+    def make(rank):
+        return lambda: collectives.init(two[rank], tmp_path / "job", rank=rank, size=2,
+                                        exchange_records=True)
+
+    ranks = in_threads([make(0), make(1)])
+    ranks[0].all_reduce(full(ranks[0], 1))
+    ranks[1].broadcast(full(ranks[1], 1), 0)
+    devrt.synchronize(two[0])
+    in_threads([ranks[0].records, ranks[1].records])
+    for rank in ranks:
+        assert "over the bootstrap: they differ at 1" in rank.failure[1]
 
 
 def test_the_ranks_compare_their_calls(two):

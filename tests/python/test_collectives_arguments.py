@@ -7,6 +7,9 @@ import devrt
 from devrt import collectives
 
 
+NO_ARRAY = "expected a devrt.Array, not NoneType"
+
+
 def full(rank, value, count=4):
     return devrt.full(count, value, dtype="float32", device=rank.device)
 
@@ -58,6 +61,24 @@ def test_bad_arguments(ranks, two):
      "op is None, expected a str"),
     (lambda rank, x: rank.shrink(["1"]), TypeError, "gone is '1', expected an int"),
     (lambda rank, x: rank.supports("sum", "int8"), ValueError, "operation is 'sum', exp"),
+    (lambda rank, x: rank.all_reduce(None), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.all_reduce(None, x), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.reduce(None, 0, x), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.broadcast(None, 0), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.all_gather(None), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.all_gather(None, x), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.reduce_scatter(None), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.all_to_all(None, x), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.gather(None, 0), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.gather(None, 0, x), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.scatter(x, 0, None), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.send(None, 1), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.recv(None, 1), TypeError, NO_ARRAY),
+    (lambda rank, x: rank.all_gather([1]), TypeError, "expected a devrt.Array, not list"),
+    (lambda rank, x: collectives.init_all("mtia"), TypeError,
+     "devices is 'mtia', expected a list of devices: devrt.devices('mtia')"),
+    (lambda rank, x: collectives.init(x.device, "", rank=0, size=1), ValueError,
+     "bootstrap is '', expected"),
 ])
 def test_a_bad_argument_is_named_with_its_value(ranks, call, error, text):
     with pytest.raises(error) as raised:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How "auto" chooses, and exchanges over stores and MPI, with their classes imitated."""
 
+import os
 import sys
 import threading
 import types
@@ -253,6 +254,19 @@ def test_exchanges_are_on_a_duplicate_of_mpis_communicator(mpi):
     assert not duplicate.is_free
     del all_gather
     assert duplicate.is_free
+
+
+def test_a_forked_child_leaves_mpi_alone(mpi):
+    parent = Parent(World(1))
+    _, _, all_gather = _bootstraps.connect(parent, None, None)
+    all_gather(b"", 30)
+    mpi.Is_finalized = lambda: os._exit(1)
+    child = os.fork()
+    if child == 0:
+        del all_gather
+        os._exit(2 if parent.made[0].is_free else 0)
+    assert os.waitpid(child, 0)[1] == 0
+    mpi.Is_finalized = lambda: False
 
 
 def test_a_rank_of_mpi_that_does_not_come(mpi):

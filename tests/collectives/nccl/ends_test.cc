@@ -28,6 +28,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using collectives::Bootstrap;
 using collectives::Communicator;
@@ -92,6 +93,36 @@ TEST_F(NcclEnds, AgreeOnWaitsInTheExchange) {
     EXPECT_EQ(fake_nccl_live(), 2) << value;
     rank.reset();
   }
+}
+
+// The third call asks for the communicator that the second one makes.
+TEST_F(NcclEnds, SayThatTheLibraryGaveUp) {
+  constexpr int kTimeout = 8;  // ncclTimeout
+  fake_nccl_knobs knobs = {};
+  knobs.fail_at = 3;
+  knobs.fail_code = kTimeout;
+  fake_nccl_set(&knobs);
+  const auto bootstraps = Must(collectives::FromThreads(1));
+  EXPECT_THAT(Communicator::Create(Gpu(0), *bootstraps[0]).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("(ncclTimeout)"),
+                             Not(HasSubstr("did not connect them within")))));
+  EXPECT_EQ(fake_nccl_live(), 0);
+}
+
+// The variable of the library goes before what devrt asks of it.
+TEST_F(NcclEnds, AreNotMadeToBlockByAVariable) {
+  constexpr const char* kVariable = "NCCL_COMM_BLOCKING";
+  setenv(kVariable, "1", 1);
+  const auto refused = Communicator::CreateAll({Gpu(0), Gpu(1)});
+  setenv(kVariable, "0", 1);
+  const auto ranks = Communicator::CreateAll({Gpu(0), Gpu(1)});
+  unsetenv(kVariable);
+  EXPECT_THAT(refused.status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("NCCL_COMM_BLOCKING=1 makes calls of NCCL")));
+  ASSERT_OK(ranks.status());
+  EXPECT_EQ(fake_nccl_live(), 2);  // none of them would block
 }
 
 // Nothing would end them.

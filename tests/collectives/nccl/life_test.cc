@@ -4,6 +4,8 @@
 // how they end (K-C6, K-C8, K-C9, K-C13, K-C16, K-C18).
 #include <cuda.h>
 
+#include <thread>
+
 #include "tests/collectives/nccl/nccl_fixture.h"
 
 namespace devrt::collectives {
@@ -263,6 +265,32 @@ TEST_F(NcclLife, SplitsByColorAndKey) {
   EXPECT_THAT(Text(Call<&devrt_collectives_v0::comm_split>(
                   ranks[0].comm, -2, 0, &options, &children[0])),
               HasSubstr("color is -2"));
+}
+
+// Overwrites what returned functions have left on the stack.
+[[gnu::noinline]] void OverwriteStack() {
+  volatile char bytes[1 << 16];
+  for (volatile char& byte : bytes) byte = 0x55;
+}
+
+// The library writes that a rank has no child when the others have come.
+TEST_F(NcclLife, KeepsThePlaceOfNoChild) {
+  if (!Has(DEVRT_COLLECTIVES_SPLIT)) GTEST_SKIP() << "no ncclCommSplit";
+  std::vector<Rank> ranks = MakeRanks(2);
+  Connect(&ranks);
+  const devrt_comm_options_v0 options = Named("child");
+  devrt_comm children[2] = {};
+  const auto split = [&](int i, int32_t color) {
+    return Text(Call<&devrt_collectives_v0::comm_split>(
+        ranks[i].comm, color, 0, &options, &children[i]));
+  };
+  EXPECT_EQ(split(0, -1), "");
+  OverwriteStack();
+  std::thread([&] { EXPECT_EQ(split(1, 0), ""); }).join();
+  for (const Rank& rank : ranks) EXPECT_EQ(Text(WaitReady(rank.comm)), "");
+  EXPECT_EQ(children[0], nullptr);
+  EXPECT_EQ(Text(WaitReady(children[1])), "");
+  EXPECT_EQ(Text(Call<&devrt_collectives_v0::comm_destroy>(children[1])), "");
 }
 
 // K-C13

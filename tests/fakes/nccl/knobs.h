@@ -16,8 +16,9 @@
  *
  * It checks what NCCL requires of its caller: a context is current, that of the
  * communicator outside of groups, for one that has a rank alone and for a
- * default stream, only a child that shares blocks, a finished or aborted
- * communicator is not used, and none is freed that another thread is in.
+ * default stream, only a child that shares blocks, the place of a child lives
+ * until the child is made, a finished or aborted communicator is not used, and
+ * none is freed that another thread is in.
  *
  * DEVRT_FAKE_NCCL_VERSION is the version that it tells, 23203 otherwise.  With
  * DEVRT_FAKE_NCCL_MAY_BLOCK it takes a configuration that blocks, as a program

@@ -127,6 +127,10 @@ void MakeChildren(const CommunicatorPtr& parent, const Lock& lock) {
   std::map<int, std::vector<std::pair<int, int>>> by_color;
   for (const auto& [rank, wish] : old.wishes) {
     wish.parent->is_making_child = false;
+    // NCCL writes, whether there is a child or not.
+    if (*wish.place != nullptr)
+      Crash("the place of a child is something else's");
+    __atomic_store_n(wish.place, nullptr, __ATOMIC_RELEASE);
     if (wish.color >= 0) by_color[wish.color].emplace_back(wish.key, rank);
   }
   for (auto& [color, ranks] : by_color) {
