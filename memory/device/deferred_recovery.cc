@@ -6,7 +6,8 @@ namespace devrt::internal {
 
 namespace {
 
-thread_local DeferredRecovery* t_deferred = nullptr;
+__thread DeferredRecovery* t_deferred
+    __attribute__((tls_model("initial-exec"))) = nullptr;
 
 }  // namespace
 

@@ -70,9 +70,12 @@ class MemoryInFlight {
 
   // Below, the scopes that are under way, above, those that have ended.
   std::atomic<uint64_t> counts_{0};
-  // Counts of the calling thread, over all objects of this class.
-  static inline thread_local uint32_t t_own_ = 0;  // that have ended
-  static inline thread_local uint32_t t_under_way_ = 0;
+  // Counts of the calling thread, over all objects of this class: those that
+  // have ended, and those that are under way.
+  static inline thread_local uint32_t t_own_
+      __attribute__((tls_model("initial-exec"))) = 0;
+  static inline thread_local uint32_t t_under_way_
+      __attribute__((tls_model("initial-exec"))) = 0;
 };
 
 }  // namespace devrt::internal

@@ -15,7 +15,8 @@ namespace devrt::internal {
 
 namespace {
 
-thread_local bool t_inside = false;  // while a callback runs
+// True while a callback runs.
+__thread bool t_inside __attribute__((tls_model("initial-exec"))) = false;
 
 absl::Status ThrewError(uint64_t id, Device device, uint64_t bytes,
                         const std::string& what) {

@@ -91,12 +91,11 @@ absl::StatusOr<void*> PoolSearch::FindInOther(BlockPool* pool, StreamRef stream,
                                               const PoolRequest& wanted,
                                               bool room, bool lend) {
   Timeline* const taker = TimelineOf(stream);
-  Timeline* const timeline = pool->timeline();
   // A look at the stream finds more blocks that are released, but none that
   // fits better than the best.
   for (const bool best : {true, false}) {
     if (best && IsSmall(wanted.size)) continue;  // one question to the keeper
-    if (!best) timeline->Poll(true);
+    if (!best) pool->timeline()->Poll(true);
     const MemoryInFlight::Scope moving(in_flight_);
     Segment* const segment = pool->TakeSegment(wanted, taker, room, best);
     if (segment == nullptr) continue;
@@ -111,6 +110,7 @@ absl::StatusOr<void*> PoolSearch::FindInOther(BlockPool* pool, StreamRef stream,
   }
   // A later request learns from the checkpoint when the memory is released.
   const std::optional<StreamRef> busy = pool->stream();
+  Timeline* const timeline = pool->timeline();
   if (busy.has_value() && !timeline->IsComplete(timeline->Now())) {
     (void)timeline->CheckpointUnlessDestroyed(timeline->Now());
   }

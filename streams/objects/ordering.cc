@@ -13,9 +13,9 @@
 #include "streams/common/capture_extension.h"
 #include "streams/common/relaxed_captures.h"
 #include "streams/objects/device_streams.h"
-#include "streams/objects/event_record.h"
 #include "streams/objects/may_capture.h"
 #include "streams/objects/stream_target.h"
+#include "streams/objects/use_hooks.h"
 
 namespace devrt::internal {
 
@@ -104,27 +104,25 @@ absl::StatusOr<bool> OrderAfter(const StreamTarget& t, const OrderPoint& point,
   return true;
 }
 
-// Takes an event that is new, and that nobody else has: what the event comes
-// after need not be noted in it.
 absl::Status WaitByEvent(const StreamTarget& t, devrt_stream after,
-                         Timeline* timeline, OrderedPoint* covered) {
+                         Timeline* timeline) {
   DeviceRecord* const device = timeline->device();
-  EventPool& events = DeviceStreams::Of(device)->events;
-  EventRecord* const event = events.Acquire(0).record();
-  const absl::Cleanup release = [&events, event] { events.Release(event); };
-  if (event->handle.load(std::memory_order_acquire) == nullptr) {
-    DEVRT_RETURN_IF_ERROR(events.EnsureHandle(event));
+  devrt_event event = timeline->event_of_waits();
+  if (ABSL_PREDICT_FALSE(event == nullptr)) {
+    DEVRT_ASSIGN_OR_RETURN(event, timeline->MakeEventOfWaits());
   }
-  const devrt_event handle = event->handle.load(std::memory_order_acquire);
-  timeline->BeginOrderedLook(covered);
+  const bool tracked = AreUsesTracked();
+  OrderedPoint covered;
+  if (tracked) timeline->BeginOrderedLook(t.timeline(), &covered);
   absl::Status status =
-      FromPlugin(device, device->ops->event_record(device->self, handle, after),
+      FromPlugin(device, device->ops->event_record(device->self, event, after),
                  "event record");
   if (!status.ok()) return status;
-  status = FromPlugin(t.device,
-                      t.ops().stream_wait_event(t.self(), t.handle, handle),
-                      "stream wait");
+  status =
+      FromPlugin(t.device, t.ops().stream_wait_event(t.self(), t.handle, event),
+                 "stream wait");
   t.MarkDirty();
+  if (tracked && status.ok()) t.timeline()->Join(covered);
   return status;
 }
 
@@ -143,11 +141,9 @@ absl::StatusOr<bool> OrderAfterOnce(const StreamTarget& t,
   }
   const devrt_stream after = native.Borrow();
   if (after == nullptr) return OrderAfter(t, point, /*capturing=*/false);
-  OrderedPoint covered;
-  absl::Status status = WaitByEvent(t, after, other, &covered);
+  absl::Status status = WaitByEvent(t, after, other);
   native.Return();
   if (!status.ok()) return status;
-  t.timeline()->Join(covered);
   return true;
 }
 

@@ -70,13 +70,15 @@ absl::StatusOr<bool> OrderAfter(StreamRef stream, const OrderPoint& point,
 absl::StatusOr<bool> OrderAfter(const StreamTarget& stream,
                                 const OrderPoint& point, bool capturing);
 // OrderAfter for a stream that is not captured, and a point that no other
-// stream waits for: records an event of its own, which no checkpoint keeps.
+// stream waits for: by an event that is no checkpoint (WaitByEvent).
 absl::StatusOr<bool> OrderAfterOnce(const StreamTarget& stream,
                                     const OrderPoint& point);
 // Makes later work of `stream` wait for all work of `after`, whose timeline is
-// given.  Neither may be captured.  `covered` receives what the wait covers.
+// given.  Neither may be captured.  Records the event that the timeline keeps
+// for such waits (Timeline::event_of_waits), and notes what `stream` comes
+// after.
 absl::Status WaitByEvent(const StreamTarget& stream, devrt_stream after,
-                         Timeline* timeline, OrderedPoint* covered);
+                         Timeline* timeline);
 // Makes later work of `stream` wait for all work of `after`, where both are
 // captured: an edge of the graph.
 absl::Status OrderInCapture(const StreamTarget& stream,

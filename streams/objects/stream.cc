@@ -133,16 +133,10 @@ absl::Status StreamRef::Wait(StreamRef other, CallSite site) const {
       internal::ResolveStreamForWork(*this, "Wait", site, &t));
   if (other == *this) return absl::OkStatus();
   StreamTarget o;
-  DEVRT_RETURN_IF_ERROR(
-      internal::ResolveStreamForWork(other, "Wait", site, &o));
+  DEVRT_RETURN_IF_ERROR(internal::ResolveStream(other, "Wait", site, &o));
   if (ABSL_PREDICT_TRUE(internal::IsPlainWait(t, o))) {
-    internal::OrderedPoint covered;
-    absl::Status status =
-        internal::WaitByEvent(t, o.handle, o.timeline(), &covered);
+    absl::Status status = internal::WaitByEvent(t, o.handle, o.timeline());
     o.MarkDirty();
-    if (status.ok() && internal::AreUsesTracked()) {
-      t.timeline()->Join(covered);
-    }
     return status;
   }
   DEVRT_ASSIGN_OR_RETURN(Event event,

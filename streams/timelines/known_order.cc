@@ -9,7 +9,7 @@
 namespace devrt::internal {
 
 bool KnownOrder::Covers(const OrderPoint& point) const {
-  if (!any_.load(std::memory_order_acquire)) return false;
+  if (only_.load(std::memory_order_acquire) == nullptr) return false;
   MutexLock lock(&mutex_);
   return order_ != nullptr && order_->EpochOf(point.timeline) >= point.epoch;
 }
@@ -41,7 +41,10 @@ void KnownOrder::Join(const OrderedPoint& waited) {
     add({p.timeline, p.epoch});
   }
   add(waited.point);
-  any_.store(order->count != 0, std::memory_order_release);
+  only_.store(order->count == 0   ? nullptr
+              : order->count == 1 ? order->points[0].timeline
+                                  : stream_,
+              std::memory_order_release);
 }
 
 void KnownOrder::NoteAllIn(EventOrder* event, OrderPoint point) {
@@ -50,8 +53,9 @@ void KnownOrder::NoteAllIn(EventOrder* event, OrderPoint point) {
   event->Note(point, order_.get());
 }
 
-void KnownOrder::CopyTo(Order* order) const {
-  if (!any_.load(std::memory_order_acquire)) return;
+void KnownOrder::CopyTo(Order* order, const Timeline* taker) const {
+  const Timeline* const only = only_.load(std::memory_order_acquire);
+  if (only == nullptr || only == taker) return;
   MutexLock lock(&mutex_);
   if (order_ == nullptr) return;
   order->count = order_->count;
@@ -61,13 +65,13 @@ void KnownOrder::CopyTo(Order* order) const {
 void KnownOrder::Clear() {
   MutexLock lock(&mutex_);
   order_.reset();
-  any_.store(false, std::memory_order_relaxed);
+  only_.store(nullptr, std::memory_order_relaxed);
 }
 
 void KnownOrder::Close() {
   MutexLock lock(&mutex_);
   order_.reset();
-  any_.store(false, std::memory_order_relaxed);
+  only_.store(nullptr, std::memory_order_relaxed);
   closed_ = true;
 }
 

@@ -31,14 +31,16 @@ class KnownOrder {
   void Join(const OrderedPoint& waited) DEVRT_EXCLUDES(mutex_);
   // Notes in `event` that it is recorded at `point` of the stream.
   void NoteIn(EventOrder* event, OrderPoint point) DEVRT_EXCLUDES(mutex_) {
-    if (any_.load(std::memory_order_acquire)) {
+    if (only_.load(std::memory_order_acquire) != nullptr) {
       NoteAllIn(event, point);
     } else {
       event->Note(point, nullptr);
     }
   }
-  // Leaves `*order` as it is if nothing is known.
-  void CopyTo(Order* order) const DEVRT_EXCLUDES(mutex_);
+  // Copies for `taker`, which knows its own points; nullptr: for any stream.
+  // Leaves `*order` as it is if there is nothing to learn, as for two streams
+  // that wait for each other in turns.
+  void CopyTo(Order* order, const Timeline* taker) const DEVRT_EXCLUDES(mutex_);
 
   void Clear() DEVRT_EXCLUDES(mutex_);
   // Called when the native stream ends.  Clears the order; Join does nothing
@@ -50,7 +52,9 @@ class KnownOrder {
   void NoteAllIn(EventOrder* event, OrderPoint point) DEVRT_EXCLUDES(mutex_);
 
   const Timeline* const stream_;
-  std::atomic<bool> any_{false};
+  // The stream that all points are of, `stream_` itself if they may be of
+  // several, and nullptr if there is none.
+  std::atomic<const Timeline*> only_{nullptr};
   mutable Mutex mutex_;
   std::unique_ptr<Order> order_ DEVRT_GUARDED_BY(mutex_);
   bool closed_ DEVRT_GUARDED_BY(mutex_) = false;

@@ -31,6 +31,14 @@ bool Timeline::IsPast(const OrderPoint& point) const {
          order_.Covers(point);
 }
 
+absl::StatusOr<devrt_event> Timeline::MakeEventOfWaits() {
+  DEVRT_ASSIGN_OR_RETURN(CheckpointEvent* const made, events_->Acquire());
+  CheckpointEvent* first = nullptr;
+  if (event_of_waits_.compare_exchange_strong(first, made)) return made->event;
+  events_->Return(made);  // another thread was first
+  return first->event;
+}
+
 // ---- The life of the native stream ------------------------------------------
 
 bool Timeline::End(EndState state, bool destroy) {
@@ -66,6 +74,8 @@ void Timeline::Revive(Rule rule) {
 
 void Timeline::Release() {
   native_.Forget();
+  CheckpointEvent* const event = event_of_waits_.exchange(nullptr);
+  if (event != nullptr) events_->Return(event);
   checkpoints_.Clear();
   order_.Clear();
   // Nobody knows what still runs on a device that was lost.
@@ -163,7 +173,7 @@ absl::StatusOr<CheckpointEvent*> Timeline::PinCheckpoint(
       // The stream has ended meanwhile, maybe with a last checkpoint.
       check = checkpoints_.Pin(epoch);
     } else {
-      order_.CopyTo(&covered->order);
+      order_.CopyTo(&covered->order, nullptr);
       absl::Status status = native_.CheckNoCapture(handle);
       if (status.ok()) status = checkpoints_.Record(handle, false, &check);
       native_.Return();

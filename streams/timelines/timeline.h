@@ -35,6 +35,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "devrt/backends/abi/devrt_plugin.h"
@@ -59,6 +60,7 @@ class alignas(64) Timeline : public EpochClock {
            const ExtensionOf<devrt_capture_v0>* capture, Rule rule)
       : device_(device),
         rule_(rule),
+        events_(events),
         native_(device, capture),
         checkpoints_(device, events, this),
         order_(this) {}
@@ -95,18 +97,30 @@ class alignas(64) Timeline : public EpochClock {
   void Join(const OrderedPoint& waited) {
     if (native_.IsValidOnThisThread()) order_.Join(waited);
   }
-  // Begins a look (EpochClock).  `point` receives the point that the look
-  // covers, and what the stream comes after there.
-  void BeginOrderedLook(OrderedPoint* point) {
+  // Begins a look (EpochClock), for which `taker` will wait.  `point` receives
+  // the point that the look covers, and what `taker` learns besides: what the
+  // stream comes after there.
+  void BeginOrderedLook(const Timeline* taker, OrderedPoint* point) {
     point->point = {this, BeginLook()};
     point->order.count = 0;
-    order_.CopyTo(&point->order);
+    order_.CopyTo(&point->order, taker);
   }
   // Notes in `event` that it is recorded at `epoch`.  Called before the native
   // record.
   void NoteIn(EventOrder* event, uint64_t epoch) {
     order_.NoteIn(event, {this, epoch});
   }
+
+  // The event that waits of other streams for this one record; nullptr: not
+  // made yet.  Threads may share it: a wait of a stream is for the newest
+  // record, and each record is behind the work before it.  It stays when the
+  // native stream ends, for the next one.
+  devrt_event event_of_waits() const {
+    const CheckpointEvent* const event =
+        event_of_waits_.load(std::memory_order_acquire);
+    return ABSL_PREDICT_TRUE(event != nullptr) ? event->event : nullptr;
+  }
+  absl::StatusOr<devrt_event> MakeEventOfWaits();
 
   // ---- Checkpoints ----------------------------------------------------------
 
@@ -236,6 +250,8 @@ class alignas(64) Timeline : public EpochClock {
   DeviceRecord* const device_;
   std::atomic<Rule> rule_;
   std::atomic<bool> ended_{false};
+  CheckpointPool* const events_;
+  std::atomic<CheckpointEvent*> event_of_waits_{nullptr};
   NativeHandle native_;
   CheckpointList checkpoints_;
   KnownOrder order_;

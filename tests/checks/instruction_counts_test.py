@@ -49,6 +49,17 @@ class Compare(unittest.TestCase):
         self.assertIn("--update", text)
 
 
+class Listed(unittest.TestCase):
+
+    def test_a_function_with_inlined_code_counts_once(self):
+        listed = """
+1,063,951 (14.89%)  bench/guards_bench.cc:(anonymous namespace)::Same(benchmark::State&) [guards_bench]
+    8,052 ( 0.11%)  devrt/guards/enter.h:(anonymous namespace)::Same(benchmark::State&)
+    4,802 ( 0.07%)  bench/a.cc:bench::Other(benchmark::State&)::{lambda()#1}::operator()() const [a]
+"""
+        self.assertEqual(load().of_benchmarks(listed), {"Same": 1063951})
+
+
 class Table(unittest.TestCase):
 
     def test_it_has_forty_calls_of_benchmarks_that_exist(self):

@@ -147,6 +147,31 @@ TEST_F(EventThreads, ManyThreadsShareAStream) {
   }
 }
 
+// Threads record and wait for one event of devrt's own at once, and each stream
+// waits for what its thread has submitted.
+// C39
+TEST_F(EventThreads, ManyStreamsWaitForOne) {
+  for (const char* mode : kModes) {
+    SCOPED_TRACE(mode);
+    Reset(mode);
+    Stream producer = NewStream();
+    Must(NewStream().Wait(producer));  // makes the event
+    const uint64_t events = Must(sim().Stats()).live_events;
+    InThreads(kThreads, [&](int) {
+      Stream s = NewStream();
+      Cell x(dev()), y(dev());
+      for (int i = 1; i <= 50; ++i) {
+        Must(Put(producer, x, i));
+        Must(s.Wait(producer));
+        Must(Add(s, y, x));
+        Must(s.Synchronize());
+        ASSERT_EQ(y.Peek(), i);
+      }
+    });
+    EXPECT_EQ(Must(sim().Stats()).live_events, events);
+  }
+}
+
 // Streams and events come and go in all threads, some of them busy.
 // C39
 TEST_F(EventThreads, CreationAndDestructionFromManyThreads) {

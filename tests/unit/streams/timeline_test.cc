@@ -193,6 +193,33 @@ TEST_F(TimelineTest, WaitForAStreamIsOrderAfterItsWaitsToo) {
   });
 }
 
+// Streams that wait for each other in turns know each other alone, until one of
+// them waits for a third.
+// C26
+TEST_F(TimelineTest, WaitsInTurnsHandOnTheOrderOfAThird) {
+  InEverySchedule([] {
+    Flag gate = NewFlag();
+    Stream first = NewStream(), second = NewStream(), third = NewStream();
+    for (StreamRef s : {first.ref(), second.ref(), third.ref()}) {
+      ASSERT_OK(gate.WaitOn(s));
+    }
+    for (int turn = 0; turn < 3; ++turn) {
+      ASSERT_OK(second.Wait(first));
+      ASSERT_OK(first.Wait(second));
+    }
+    const OrderPoint use = Here(third), behind = Here(second);
+    ASSERT_OK(second.Wait(third));
+    EXPECT_FALSE(IsAfter(first, use));
+    ASSERT_OK(first.Wait(second));
+    EXPECT_TRUE(IsAfter(first, use));
+    EXPECT_TRUE(IsAfter(first, behind));
+    ASSERT_OK(third.Wait(first));
+    EXPECT_TRUE(IsAfter(third, behind));
+    ASSERT_OK(gate.Set());
+    ASSERT_OK(dev().Synchronize());
+  });
+}
+
 // C24, C27, C28, C31: a wait has the newest capture at its call.
 TEST_F(TimelineTest, WaitsKeepTheCaptureOfTheirCall) {
   InEverySchedule([] {
