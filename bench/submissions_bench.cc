@@ -9,6 +9,7 @@
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -97,6 +98,26 @@ void AllReducePointers(benchmark::State& state) {
   }
 }
 BENCHMARK(AllReducePointers)->Apply(Counted);
+
+// A submission whose code and data the caches have lost, as behind a launch of
+// NCCL's own: the argument is how many KiB of other memory are read before.
+void AllReduceBehindReads(benchmark::State& state) {
+  using Clock = std::chrono::steady_clock;
+  Rank rank = MakeRank();
+  const devrt::DeviceGuard guard(rank.stream.device());
+  const Operation op = rank.Raw();
+  std::vector<char> other(static_cast<size_t>(state.range(0)) << 10);
+  for (auto _ : state) {
+    for (size_t i = 0; i < other.size(); i += 64) {
+      benchmark::DoNotOptimize(other[i]);
+    }
+    const Clock::time_point begin = Clock::now();
+    Check(rank.communicator.Submit({&op, 1}, rank.stream));
+    const std::chrono::duration<double> took = Clock::now() - begin;
+    state.SetIterationTime(took.count());
+  }
+}
+BENCHMARK(AllReduceBehindReads)->Arg(0)->Arg(512)->UseManualTime();
 
 void AllReduceArrays(benchmark::State& state) {
   Rank rank = MakeRank();

@@ -143,17 +143,18 @@ def program_rows(found, judged):
             for way in WAYS]
     alone, turns = found["alone_us"] * 1e3, found["turns_us"] * 1e3
     made.append(bench_row(
-        topic_of(found["ranks"]),
-        f"two communicators in turns, 1 KiB, {ranks_text(found['ranks'], found['threads'])}",
-        "ns",
+        topic_of(found),
+        f"two communicators in turns, 1 KiB, {ranks_text(found['ranks'])}", "ns",
         turns, {"one communicator": alone},
         {f"{TURNS_MORE_NS} ns more than one": at_most(turns, alone + TURNS_MORE_NS)}
         if judged else {}))
     return made
 
 
-def topic_of(ranks):
-    return "Collectives, one rank" if ranks == 1 else "Collectives, several ranks"
+def topic_of(found):
+    if found["threads"] > 1:
+        return "Collectives, a thread for each rank"
+    return "Collectives, one rank" if found["ranks"] == 1 else "Collectives, several ranks"
 
 
 def ranks_text(ranks, threads=1):
@@ -165,7 +166,7 @@ def row_of(found, row, way, judged):
     """Returns a row of a way to call devrt: a time, or a bandwidth of large sizes."""
     ranks, us = found["ranks"], row["us"]
     name = OPS[row["op"]] + WAYS[way]
-    name += f", {size_text(row['bytes'])}, {ranks_text(ranks, found['threads'])}"
+    name += f", {size_text(row['bytes'])}, {ranks_text(ranks)}"
     name += ", in place" if row["in_place"] else ""
     own, raw = us[way], us.get(NCCL)
     peers = {peer: value for peer, value in us.items() if peer not in WAYS}
@@ -174,7 +175,7 @@ def row_of(found, row, way, judged):
             return row["bytes"] / value / 1e3 * row["bus"]
 
         return bench_row(
-            topic_of(ranks), f"{name}, bus bandwidth", "GB/s", rate(own),
+            topic_of(found), f"{name}, bus bandwidth", "GB/s", rate(own),
             {peer: rate(value) for peer, value in peers.items()},
             {f"{OF_BANDWIDTH:.0%} of NCCL's": at_most(OF_BANDWIDTH * own, raw)}
             if judged else {})
@@ -183,7 +184,7 @@ def row_of(found, row, way, judged):
         bars = {f"NCCL's time / {OF_SMALL_BANDWIDTH}":
                 at_most(OF_SMALL_BANDWIDTH * own, raw)}
     return bench_row(
-        topic_of(ranks), name, "ns", own * 1e3,
+        topic_of(found), name, "ns", own * 1e3,
         {peer: value * 1e3 for peer, value in peers.items()}, bars if judged else {})
 
 
