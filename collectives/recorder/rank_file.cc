@@ -9,12 +9,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "collectives/bootstrap/bytes.h"
 #include "devrt/backends/abi/devrt_collectives.h"
 #include "devrt/runtime/status.h"
@@ -24,20 +29,39 @@ namespace {
 
 constexpr uint64_t kBytes = kRecordsOffset + kRecords * sizeof(CallRecord);
 
-// Returns true if the process of the record has ended, which needs its number
-// to mean one here.
+// Returns true if a thread, whose line of /proc is given, is ending or has
+// ended.  A killed process keeps its files while its devices are taken from it,
+// which takes seconds for a GPU whose kernel waits for other ranks.
+bool IsExiting(const std::string& stat) {
+  constexpr uint32_t kExiting = 4;  // PF_EXITING, of the flags (proc(5))
+  constexpr size_t kFlags = 6;  // behind the name, which may have parentheses
+  const size_t name_end = stat.rfind(") ");
+  if (name_end == std::string::npos) return false;
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat.substr(name_end + 2), ' ');
+  uint32_t flags = 0;
+  return fields.size() > kFlags && absl::SimpleAtoi(fields[kFlags], &flags) &&
+         (flags & kExiting) != 0;
+}
+
+// Returns true if all threads of the record's process are ending or have ended,
+// which needs its number to mean one here.  The first thread may end before the
+// others.
 bool HasEnded(const RingHeader& header) {
   if (header.pid_namespace == 0 || header.host != HostNumber() ||
       header.pid_namespace != NamespaceNumber()) {
     return false;
   }
-  std::ifstream file(absl::StrCat("/proc/", header.pid, "/stat"));
-  std::string line;
-  if (!std::getline(file, line)) return true;
-  // "123 (name) S ...": a name may have parentheses.  Z: nobody has asked for
-  // its exit status yet.
-  const size_t name_end = line.rfind(") ");
-  return name_end != std::string::npos && line[name_end + 2] == 'Z';
+  std::error_code error;
+  std::filesystem::directory_iterator threads(
+      absl::StrCat("/proc/", header.pid, "/task"), error);
+  for (; !error && threads != std::filesystem::directory_iterator();
+       threads.increment(error)) {
+    std::ifstream file(threads->path() / "stat");
+    std::string stat;
+    if (std::getline(file, stat) && !IsExiting(stat)) return false;
+  }
+  return true;
 }
 
 // Returns true if the process of a recorder's file does not have it any more:

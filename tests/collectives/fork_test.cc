@@ -5,10 +5,12 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -134,16 +136,25 @@ TEST_F(Fork, AReportTellsThatTheParentOfAChildIsGone) {
     identity.size = 2;
     const auto ring = Must(Ring::Make(identity, folder));
     const pid_t worker = fork();
-    if (worker != 0) {
-      (void)!write(pipe_fds[1], &worker, sizeof worker);
+    if (worker == 0) {
+      pause();
+      _exit(1);
     }
-    pause();
-    _exit(1);
+    // The first thread ends, and the process does not.
+    std::thread([] { pause(); }).detach();
+    (void)!write(pipe_fds[1], &worker, sizeof worker);
+    syscall(SYS_exit, 0);
   }
   pid_t worker = 0;
   ASSERT_EQ(read(pipe_fds[0], &worker, sizeof worker),
             static_cast<ssize_t>(sizeof worker));
   const auto report = [&] { return Must(collectives::Report(folder)); };
+  const std::string stat = "/proc/" + std::to_string(rank) + "/stat";
+  std::string line;
+  while (!absl::StrContains(line, ") Z ")) {
+    std::ifstream file(stat);
+    ASSERT_TRUE(std::getline(file, line));
+  }
   EXPECT_THAT(report(), Not(HasSubstr("gone")));
   kill(rank, SIGKILL);
   siginfo_t ended;
