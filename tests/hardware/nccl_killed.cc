@@ -51,10 +51,11 @@ TEST(NcclKilledRank, AtEachOfAHundredPoints) {
   // The ranks of several jobs begin at once.
   plan.init_timeout = absl::Seconds(10);
   plan.timeout = absl::Seconds(2);
-  // Five points of Create, and five of each call: three times behind its
-  // beginning, and the two of killed_job.cc.  The first call may be killed
-  // before it is recorded.
-  plan.calls = 19;
+  // Five points of Create, and five of each call: four times behind its
+  // beginning, and the one of killed_job.cc.  The first call may be killed
+  // before it is recorded.  More calls than points: no time behind the beginning
+  // of one is behind the end of the job.
+  plan.calls = 60;
   plan.in_create = {absl::ZeroDuration(), absl::Milliseconds(1),
                     absl::Milliseconds(10), absl::Milliseconds(50),
                     absl::Milliseconds(100)};
