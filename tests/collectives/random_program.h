@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RandomProgram: collectives of the ranks of one thread, made from a seed, and a
-// plain reference of what they compute (K-C19).
+// RandomProgram: collectives of the ranks of one thread, made from a seed, and
+// a plain reference of what they compute (K-C19).
 //
 //   std::vector<Communicator> ranks =
 //       MakeRanks(RandomProgram::RanksOf(seed, most));
@@ -99,7 +99,8 @@ class RandomProgram {
     if (dtype_ == kInt32) return static_cast<int32_t>(value);
     return value;
   }
-  // One that the engine has.  A quotient or a product may have no exact float64.
+  // One that the engine has.  A quotient or a product may have no exact
+  // float64.
   Reduction AnyReduction() {
     while (dtype_ != kFloat64) {
       const auto any = static_cast<Reduction>(Number(0, 4));

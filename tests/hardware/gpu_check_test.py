@@ -440,7 +440,7 @@ class Pieces(unittest.TestCase):
     def test_bars_of_collectives(self):
         row = {"op": "all_reduce", "bytes": 1024, "in_place": False, "bus": 1}
         us = {"devrt": 5.1, "devrt, arrays": 5.2, "NCCL": 5}
-        found = {"ranks": 2, "alone_us": 5, "turns_us": 6.5, "rows": [
+        found = {"ranks": 2, "threads": 1, "alone_us": 5, "turns_us": 6.5, "rows": [
             {**row, "us": us}, {**row, "bytes": 1 << 30, "us": {
                 "devrt": 1e4, "devrt, arrays": 1.01e4, "NCCL": 0.995e4}}]}
         rows = {row["row"]: row for row in
@@ -452,6 +452,9 @@ class Pieces(unittest.TestCase):
              ("all-reduce, 1 GiB, 2 ranks, bus bandwidth", True),
              ("all-reduce of arrays, 1 GiB, 2 ranks, bus bandwidth", False),
              ("two communicators in turns, 1 KiB, 2 ranks", False)])
+        apart = collectives.program_rows({**found, "threads": 2}, judged=True)
+        self.assertEqual({row["topic"] for row in apart},
+                         {"Collectives, a thread for each rank"})
         large = rows["all-reduce, 1 GiB, 2 ranks, bus bandwidth"]
         self.assertEqual((large["devrt"], large["peers"], large["ratio"]),
                          (107, {"NCCL": 108}, 0.991))
