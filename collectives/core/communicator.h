@@ -122,7 +122,9 @@ struct Options {
   // "": the backend's own, else nccl or rccl.  Or the name of a registered one,
   // such as "mpi".
   std::string provider;
-  absl::Duration init_timeout = absl::Minutes(5);  // Create, Split, Shrink
+  // Of Create, Split and Shrink.  Create leaves the engine a tenth of it, and a
+  // second at most, to end what it has not connected.
+  absl::Duration init_timeout = absl::Minutes(5);
   // Of one operation, from its submission to its end.
   absl::Duration timeout = absl::Minutes(10);
   OnFailure on_failure = OnFailure::kAbort;
