@@ -4,9 +4,9 @@
 //
 //   collectives_bench --device=cuda --ranks=2 --max_bytes=1073741824
 //
-// All ranks are in this process: on one thread, where a call is a group with an
-// operation of each, or with --threads=N, of N ranks, on a thread each.  A row
-// is one operation and size, and has a time for each way to make the call:
+// All ranks are in this process.  One thread submits for all by a group.  With
+// --threads=N, the number of ranks, each rank has a thread.  A row is one
+// operation and size, and has a time for each way to make the call:
 //
 //   devrt             Communicator::Submit or Group::Submit, over pointers
 //   devrt, arrays     the same over arrays, which other streams may use

@@ -99,8 +99,8 @@ void AllReducePointers(benchmark::State& state) {
 }
 BENCHMARK(AllReducePointers)->Apply(Counted);
 
-// A submission whose code and data the caches have lost, as behind a launch of
-// NCCL's own: the argument is how many KiB of other memory are read before.
+// Measures a submission whose code and data the caches have lost, as behind a
+// launch of NCCL's own.  The argument is how many KiB are read before.
 void AllReduceBehindReads(benchmark::State& state) {
   using Clock = std::chrono::steady_clock;
   Rank rank = MakeRank();

@@ -58,8 +58,8 @@
 // Threads: one at a time (FAILED_PRECONDITION, since the order of submissions
 // would differ between ranks), but Abort, state and failure from any.
 //
-// In a forked child each call is FAILED_PRECONDITION, and the destructor does
-// nothing (C105): the communicators are the parent's.
+// In a forked child each call that returns a status is FAILED_PRECONDITION, and
+// the destructor does nothing (C105): the communicators are the parent's.
 //
 // A moved-from Communicator has rank -1 and size 0; calls on it are
 // INVALID_ARGUMENT, and device() must not be called.

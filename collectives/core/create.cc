@@ -224,8 +224,8 @@ absl::Status Agree(Bootstrap* bootstrap, const absl::Status& own, uint64_t seen,
   return CheckAgreement(parts, bootstrap->rank(), bootstrap->size(), seen);
 }
 
-// When to give up waiting for the engine: so early that it can end what it has
-// not connected, for which NCCL 2.28 takes a second.
+// Returns the time at which Create gives up.  The engine has time then to end
+// what it has not connected: NCCL 2.28 takes a second.
 absl::Time ConnectBy(const Comm& comm, absl::Time deadline) {
   if (comm.provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) return deadline;
   return deadline - std::min(absl::Seconds(1), comm.options.init_timeout / 10);
@@ -268,11 +268,11 @@ absl::StatusOr<std::shared_ptr<Comm>> TryCreateOne(Device device,
   const absl::Status ready = AwaitReady({&*comm, 1}, connected_by);
   // The engine may have given up before, with a reason of its own.
   if (absl::IsDeadlineExceeded(ready) && absl::Now() >= connected_by) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("all ", size, " ranks exchanged their versions, and then ",
-                     (*comm)->info.name, " did not connect them within ",
-                     absl::FormatDuration(options.init_timeout),
-                     ": a rank has died, or cannot be reached"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "all ", size, " ranks exchanged their versions, and then ",
+        (*comm)->info.name, " did not connect them within ",
+        absl::FormatDuration(options.init_timeout - (deadline - connected_by)),
+        ": a rank has died, or cannot be reached"));
   }
   DEVRT_RETURN_IF_ERROR(ready);
   // Before the watch looks at it.

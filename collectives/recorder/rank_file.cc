@@ -3,6 +3,7 @@
 #include "collectives/recorder/rank_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,24 +45,30 @@ bool IsExiting(const std::string& stat) {
          (flags & kExiting) != 0;
 }
 
-// Returns true if all threads of the record's process are ending or have ended,
-// which needs its number to mean one here.  The first thread may end before the
-// others.
+// Returns true if all threads of the record's process are ending or have ended.
+// The first thread may end before the others.  False where nobody can tell: on
+// another machine, in another PID namespace, and where /proc does not show the
+// process.
 bool HasEnded(const RingHeader& header) {
   if (header.pid_namespace == 0 || header.host != HostNumber() ||
       header.pid_namespace != NamespaceNumber()) {
     return false;
   }
+  if (kill(static_cast<pid_t>(header.pid), 0) != 0 && errno == ESRCH) {
+    return true;
+  }
   std::error_code error;
   std::filesystem::directory_iterator threads(
       absl::StrCat("/proc/", header.pid, "/task"), error);
-  for (; !error && threads != std::filesystem::directory_iterator();
-       threads.increment(error)) {
+  bool any = false;
+  while (!error && threads != std::filesystem::directory_iterator()) {
     std::ifstream file(threads->path() / "stat");
     std::string stat;
-    if (std::getline(file, stat) && !IsExiting(stat)) return false;
+    if (!std::getline(file, stat) || !IsExiting(stat)) return false;
+    any = true;
+    threads.increment(error);
   }
-  return true;
+  return any && !error;
 }
 
 // Returns true if the process of a recorder's file does not have it any more:

@@ -83,7 +83,7 @@ class Rank {
     return AsStream(stream.get())->ref;
   }
   const std::shared_ptr<Communicator>& shared() const { return communicator_; }
-  // That of a communicator which waits and registrations do not keep.
+  // Returns the exchange of a communicator that this object alone keeps.
   std::shared_ptr<Exchange> OwnExchange() const {
     return communicator_.use_count() == 1 ? exchange_.lock() : nullptr;
   }
@@ -236,6 +236,7 @@ class Ranks {
   explicit Ranks(nb::handle ranks) {
     for (const nb::handle item : ranks) {
       const Rank& rank = RankOf(item);
+      ranks_.push_back(&rank);
       owners_.push_back(rank.shared());
       pointers_.push_back(owners_.back().get());
       if (backend_ == nullptr) backend_ = &rank.backend();
@@ -247,12 +248,18 @@ class Ranks {
       Check(
           absl::InvalidArgumentError("ranks is empty: give one rank at least"));
     }
-    RunOrThrow(*backend_, [ranks = *this, call = std::move(call)] {
-      return call(ranks.pointers_);
-    });
+    try {
+      RunOrThrow(*backend_, [ranks = *this, call = std::move(call)] {
+        return call(ranks.pointers_);
+      });
+    } catch (...) {
+      for (const Rank* const rank : ranks_) rank->RethrowSignal();
+      throw;
+    }
   }
 
  private:
+  std::vector<const Rank*> ranks_;  // for the thread of the call
   std::vector<std::shared_ptr<Communicator>> owners_;
   std::vector<const Communicator*> pointers_;
   const BackendEntry* backend_ = nullptr;

@@ -55,7 +55,8 @@ def gpus():
 def shown(found):
     """Returns the names in `found`, of names and UUIDs, that CUDA_VISIBLE_DEVICES has.
 
-    An entry is a number or the beginning of a UUID.  What follows another one is hidden.
+    An entry is a number, the beginning of a GPU's UUID, or a MIG instance, which counts as
+    a GPU.  CUDA hides any other entry, and all behind it.
     """
     entries = os.environ.get("CUDA_VISIBLE_DEVICES")
     if entries is None:
@@ -63,12 +64,15 @@ def shown(found):
     taken = []
     for entry in entries.split(","):
         entry = entry.strip()
+        if entry.startswith("MIG-"):
+            taken.append(entry)
+            continue
         at = [i for i, (_, uuid) in enumerate(found)
               if entry == str(i) or entry[:4] == "GPU-" and uuid.startswith(entry)]
         if len(at) != 1:
             break
-        taken += at
-    return [found[i][0] for i in taken]
+        taken.append(found[at[0]][0])
+    return taken
 
 
 def architectures():

@@ -111,8 +111,8 @@ class alignas(64) Timeline : public EpochClock {
     order_.NoteIn(event, {this, epoch});
   }
 
-  // The event that waits of other streams for this one record; nullptr: not
-  // made yet.  Threads may share it: a wait of a stream is for the newest
+  // A wait of another stream for this one records this event; nullptr: not made
+  // yet.  Threads may share it: a wait of a stream is for the newest
   // record, and each record is behind the work before it.  It stays when the
   // native stream ends, for the next one.
   devrt_event event_of_waits() const {

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,6 +130,7 @@ TEST_F(Fork, AReportTellsThatTheParentOfAChildIsGone) {
   ASSERT_EQ(pipe(pipe_fds), 0);
   const pid_t rank = fork();
   if (rank == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     Ring::Identity identity;
     identity.key = identity.id = 3;
     identity.label = "3";
@@ -137,6 +139,8 @@ TEST_F(Fork, AReportTellsThatTheParentOfAChildIsGone) {
     const auto ring = Must(Ring::Make(identity, folder));
     const pid_t worker = fork();
     if (worker == 0) {
+      close(pipe_fds[1]);
+      alarm(60);
       pause();
       _exit(1);
     }
@@ -146,6 +150,7 @@ TEST_F(Fork, AReportTellsThatTheParentOfAChildIsGone) {
     syscall(SYS_exit, 0);
   }
   pid_t worker = 0;
+  close(pipe_fds[1]);
   ASSERT_EQ(read(pipe_fds[0], &worker, sizeof worker),
             static_cast<ssize_t>(sizeof worker));
   const auto report = [&] { return Must(collectives::Report(folder)); };
@@ -164,6 +169,7 @@ TEST_F(Fork, AReportTellsThatTheParentOfAChildIsGone) {
   waitpid(rank, nullptr, 0);
   EXPECT_THAT(report(), HasSubstr("rank 1 is gone"));
   kill(worker, SIGKILL);
+  close(pipe_fds[0]);
   std::filesystem::remove_all(folder);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
@@ -28,6 +29,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr unsigned kLongestJob = 60;  // seconds
+
 // In the process of a rank: how many points are left until it is killed.
 struct Fate {
   KilledJob* job = nullptr;
@@ -36,7 +39,12 @@ struct Fate {
 };
 Fate g_fate;
 
-double Now() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
+// Of a clock that the processes share, and that nobody sets.
+double Now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 void Kill() {
   g_fate.job->killed_at = Now();
@@ -106,6 +114,7 @@ absl::Status Calls(const KilledPlan& plan, collectives::Bootstrap* bootstrap) {
 
 void RunRank(const KilledPlan& plan, const std::string& folder) {
   KilledJob::Rank& mine = JobOfThisRank().ranks[ThisRank()];
+  alarm(kLongestJob);  // the others wait where a rank fails before its start
   setenv("DEVRT_COLLECTIVES_RECORD", (folder + "/records").c_str(), 1);
   absl::Status status = plan.prepare();
   if (status.ok()) {
@@ -238,10 +247,12 @@ void KillAtEachPoint(const KilledPlan& plan, int together) {
       runs[i].point = first + static_cast<int>(i);
       runs[i].victim = runs[i].point % plan.ranks;
       Start(plan, &runs[i]);
+      if (::testing::Test::HasFatalFailure()) return;
     }
     for (Run& run : runs) {
       SCOPED_TRACE(absl::StrCat("point ", run.point));
       Wait(plan, &run);
+      if (::testing::Test::HasFatalFailure()) return;
       for (int more = 0; more < 3 && !ShowsIt(plan, run); ++more) {
         End(&run);
         Start(plan, &run);

@@ -99,8 +99,8 @@ class RandomProgram {
     if (dtype_ == kInt32) return static_cast<int32_t>(value);
     return value;
   }
-  // One that the engine has.  A quotient or a product may have no exact
-  // float64.
+  // Returns a reduction that the engine has.  A quotient or a product may have
+  // no exact float64.
   Reduction AnyReduction() {
     while (dtype_ != kFloat64) {
       const auto any = static_cast<Reduction>(Number(0, 4));

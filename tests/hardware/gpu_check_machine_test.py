@@ -19,10 +19,16 @@ class Machine(unittest.TestCase):
                "GPU 1: NVIDIA H200 (UUID: GPU-0b35)\n")
         both = ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
         for entries, names in [("0,1", both), ("1, 0", both[::-1]), ("GPU-0b", both[1:]),
-                               ("0,7,1", both[:1]), ("", []), ("GPU-", [])]:
+                               ("0,7,1", both[:1]), ("", []), ("GPU-", []),
+                               ("MIG-7", ["MIG-7"])]:
             with mock.patch.object(machine, "output", lambda *words: smi), \
                     mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=entries):
                 self.assertEqual(machine.gpus(), names, entries)
+
+        with mock.patch.object(machine, "output", lambda *words: smi), \
+                mock.patch.dict(os.environ):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            self.assertEqual(machine.gpus(), both)
 
     def test_name_of_the_driver(self):
         folder = tempfile.TemporaryDirectory()

@@ -53,8 +53,8 @@ TEST(NcclKilledRank, AtEachOfAHundredPoints) {
   plan.timeout = absl::Seconds(2);
   // Five points of Create, and five of each call: four times behind its
   // beginning, and the one of killed_job.cc.  The first call may be killed
-  // before it is recorded.  There are more calls than points: no time behind
-  // the beginning of a call is behind the end of the job.
+  // before it is recorded.  The points are in the first 20 of 60 calls, so
+  // a time behind the beginning of a call is not behind the end of the job.
   plan.calls = 60;
   plan.in_create = {absl::ZeroDuration(), absl::Milliseconds(1),
                     absl::Milliseconds(10), absl::Milliseconds(50),
