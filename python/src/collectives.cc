@@ -239,7 +239,6 @@ class Ranks {
       ranks_.push_back(&rank);
       owners_.push_back(rank.shared());
       pointers_.push_back(owners_.back().get());
-      if (backend_ == nullptr) backend_ = &rank.backend();
     }
   }
   using Call = std::function<absl::Status(Communicator::RankPointers)>;
@@ -249,7 +248,7 @@ class Ranks {
           absl::InvalidArgumentError("ranks is empty: give one rank at least"));
     }
     try {
-      RunOrThrow(*backend_, [ranks = *this, call = std::move(call)] {
+      RunOrThrow(ranks_[0]->backend(), [ranks = *this, call = std::move(call)] {
         return call(ranks.pointers_);
       });
     } catch (...) {
@@ -262,7 +261,6 @@ class Ranks {
   std::vector<const Rank*> ranks_;  // for the thread of the call
   std::vector<std::shared_ptr<Communicator>> owners_;
   std::vector<const Communicator*> pointers_;
-  const BackendEntry* backend_ = nullptr;
 };
 
 nb::list SplitAll(nb::list ranks, nb::handle colors, nb::handle keys) {

@@ -185,8 +185,10 @@ Result Submit(Lock* lock) {
   Parts parts;
   for (const auto& [comm, op] : ops) {
     if (breaks) comm->async = world.knobs.async_code;
-    auto part = std::find_if(parts.begin(), parts.end(),
-                             [&](const auto& of) { return of.first == comm; });
+    const auto is_of = [&wanted = comm](const auto& part) {
+      return part.first == wanted;
+    };
+    auto part = std::find_if(parts.begin(), parts.end(), is_of);
     if (part == parts.end()) {
       part = parts.insert(part, {comm, {}});
       if (Later(comm) != abi::kSuccess) result = abi::kInProgress;
