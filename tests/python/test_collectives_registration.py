@@ -187,12 +187,9 @@ def test_neither_needs_the_other_to_end_first(order):
 
 
 def test_a_release_waits_for_the_last_work_or_the_failure():
-    ranks = make(timeout=1)
-    with collectives.group():  # NCCL connects its ranks
-        for rank in ranks:
-            rank.all_reduce(full(rank))
-    for rank in ranks:
-        rank.wait()
+    if BACKEND != "mtia" and fake_nccl() is None:
+        pytest.skip("NCCL takes no first submission of a rank alone")
+    ranks = make(timeout=0.2)
     x = full(ranks[0])
     with ranks[0].register(x):
         ranks[0].all_reduce(x)  # rank 1 does not come
