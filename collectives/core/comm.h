@@ -214,8 +214,8 @@ void NoteEndsBefore(Comm* comm, uint64_t sequence);
 // oldest it asks the backend.
 std::vector<uint64_t> OpenCalls(const Comm& comm, bool asks);
 
-// The error in a forked child, whose communicators are the parent's, and where
-// no lock may be taken (C105); OK elsewhere.
+// Returns an error in a forked child: the communicators are the parent's, and
+// the child may take no lock (C105).  Returns OK elsewhere.
 absl::Status CheckNotForked(const Comm& comm);
 // Returns true if the device takes calls: not in a forked child, and not in
 // quarantine.

@@ -230,8 +230,8 @@ void CountRank(const Comm& comm) {
 
 void EndRank(std::shared_ptr<Comm> comm) {
   if (!CheckNotForked(*comm).ok()) {
-    // Stays as it is, with its reference: its threads are not there, and may
-    // have had its lock.
+    // The communicator stays, with this reference.  The child has none of its
+    // threads, one of which may have held its lock.
     new std::shared_ptr<Comm>(std::move(comm));
     return;
   }

@@ -34,7 +34,7 @@ class _Group(threading.local):
 
     def __init__(self) -> None:
         self.operations: List[Operation] = []
-        # Of each block that is open, one inside another: how many operations there were.
+        # The number of operations at the beginning of each block that is open.
         self.begins: List[int] = []
 
 

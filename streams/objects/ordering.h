@@ -75,8 +75,8 @@ absl::StatusOr<bool> OrderAfterOnce(const StreamTarget& stream,
                                     const OrderPoint& point);
 // Makes later work of `stream` wait for all work of `after`, whose timeline is
 // given.  Neither may be captured.  Records the event that the timeline keeps
-// for such waits (Timeline::event_of_waits), and notes what `stream` comes
-// after.
+// for such waits (Timeline::event_of_waits).  Notes what `stream` comes after,
+// if anybody keeps points of streams (AreUsesTracked).
 absl::Status WaitByEvent(const StreamTarget& stream, devrt_stream after,
                          Timeline* timeline);
 // Makes later work of `stream` wait for all work of `after`, where both are

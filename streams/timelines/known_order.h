@@ -52,8 +52,8 @@ class KnownOrder {
   void NoteAllIn(EventOrder* event, OrderPoint point) DEVRT_EXCLUDES(mutex_);
 
   const Timeline* const stream_;
-  // The stream that all points are of, `stream_` itself if they may be of
-  // several, and nullptr if there is none.
+  // nullptr: there are no points.  `stream_`: the points may be of several
+  // streams.  Else all points are of this stream.
   std::atomic<const Timeline*> only_{nullptr};
   mutable Mutex mutex_;
   std::unique_ptr<Order> order_ DEVRT_GUARDED_BY(mutex_);
