@@ -97,8 +97,8 @@ class alignas(64) Timeline : public EpochClock {
   void Join(const OrderedPoint& waited) {
     if (native_.IsValidOnThisThread()) order_.Join(waited);
   }
-  // Begins a look (EpochClock) for a wait of `taker`.  `point` receives the point
-  // that the look covers, and what the stream comes after at that point.
+  // Begins a look (EpochClock) for a wait of `taker`.  `point` receives the
+  // point that the look covers, and what the stream comes after at that point.
   void BeginOrderedLook(const Timeline* taker, OrderedPoint* point) {
     point->point = {this, BeginLook()};
     point->order.count = 0;
@@ -111,9 +111,9 @@ class alignas(64) Timeline : public EpochClock {
   }
 
   // A wait of another stream for this one records this event; nullptr: not made
-  // yet.  Threads may share the event: a wait is for its newest record, and each
-  // record is behind the work before it.  The event stays when the native stream
-  // ends, for the next one.
+  // yet.  Threads may share the event: a wait is for its newest record, and
+  // each record is behind the work before it.  The event stays when the native
+  // stream ends, for the next one.
   devrt_event event_of_waits() const {
     const CheckpointEvent* const event =
         event_of_waits_.load(std::memory_order_acquire);
