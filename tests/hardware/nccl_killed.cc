@@ -21,8 +21,9 @@ namespace {
 using testing::KilledJob;
 using testing::KilledPlan;
 
-// Returns the number of ranks that this machine can have.  A child process opens
-// the devices, because the processes of the ranks begin as copies of this one.
+// Returns the number of ranks that this machine can have.  A child process
+// opens the devices, because the processes of the ranks begin as copies of this
+// one.
 int Ranks() {
   const pid_t child = fork();
   if (child == 0) {
