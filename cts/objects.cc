@@ -17,7 +17,7 @@ namespace {
 using Ops = devrt_ops_v0;
 
 // A probe's flag opens by itself after this, so that a failing test ends.
-constexpr uint64_t kFlagTimeout = 10'000'000'000;
+constexpr uint64_t kOwnFlagTimeout = 10'000'000'000;
 constexpr std::chrono::seconds kHostFlagTimeout(10);
 
 // The answer of a slot that says 0 or 1.  Another word ends the test, because
@@ -344,7 +344,7 @@ void Gate::Hold(const RawStream& stream) {
   }
   t_->Require(
       m.CallExtension(&devrt_probe_v0::flag_wait, m.probe(), m.probe_self(),
-                      stream.handle(), flag, kFlagTimeout),
+                      stream.handle(), flag, kOwnFlagTimeout),
       "wait for a flag");
 }
 
@@ -361,7 +361,7 @@ void Gate::Hold(StreamRef stream) {
     return;
   }
   Flag flag = t_->Require(Flag::Create(stream.device()), "Flag::Create");
-  t_->Ok(flag.WaitOn(stream, kFlagTimeout), "wait for a flag");
+  t_->Ok(flag.WaitOn(stream, kOwnFlagTimeout), "wait for a flag");
   state_->core_flags.push_back(std::move(flag));
 }
 

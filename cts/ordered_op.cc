@@ -14,7 +14,7 @@ constexpr uint64_t kSize = 4096;
 // The values of the block: before, from Produce, from the operation, from
 // EnqueueLater.
 constexpr uint8_t kProduced = 1, kOwn = 2, kLater = 3;
-constexpr uint64_t kFlagTimeout = 20'000'000'000;
+constexpr uint64_t kWatchTimeout = 20'000'000'000;
 
 }  // namespace
 
@@ -82,7 +82,7 @@ OrderedOp::OrderedOp(Test& t, OpKind kind, uint32_t device)
             "flag creation");
   t.Require(
       m.CallExtension(&devrt_probe_v0::flag_wait, m.probe(), m.probe_self(),
-                      watcher_->handle(), flag_, kFlagTimeout),
+                      watcher_->handle(), flag_, kWatchTimeout),
       "wait for a flag");
 }
 

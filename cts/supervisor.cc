@@ -31,10 +31,6 @@ constexpr int kPatientHangs = 3;
 constexpr double kLeastSeconds = 2;
 constexpr size_t kMostChecks = 20;  // checks of one test that a report shows
 
-absl::string_view View(std::string_view text) {
-  return {text.data(), text.size()};
-}
-
 }  // namespace
 
 SharedRing::SharedRing() {
@@ -368,7 +364,8 @@ const Waiver* Supervisor::WaiverOf(const TestInfo& test,
 
 absl::Status Supervisor::Cancelled(std::string_view where) const {
   return absl::CancelledError(
-      absl::StrCat("interrupted", where.empty() ? "" : " in ", View(where),
+      absl::StrCat("interrupted", where.empty() ? "" : " in ",
+                   absl::string_view(where.data(), where.size()),
                    "; the process that ran the plugin was ended"));
 }
 

@@ -35,7 +35,7 @@ std::string Where(Site site) {
       ":", site.line);
 }
 
-absl::string_view View(std::string_view text) {
+absl::string_view Text(std::string_view text) {
   return {text.data(), text.size()};
 }
 
@@ -54,26 +54,26 @@ Device Test::cpp_device(size_t index) const {
 
 void Test::Fail(std::string_view text, Site site) {
   ++failures_;
-  reporter_->Failure(absl::StrCat(Where(site), ": ", View(text)));
+  reporter_->Failure(absl::StrCat(Where(site), ": ", Text(text)));
 }
 
 bool Test::Expect(bool holds, std::string_view what, Site site) {
-  if (!holds) Fail(absl::StrCat("not so: ", View(what)), site);
+  if (!holds) Fail(absl::StrCat("not so: ", Text(what)), site);
   return holds;
 }
 
 bool Test::Equal(std::string_view actual, std::string_view expected,
                  std::string_view what, Site site) {
   if (actual == expected) return true;
-  Fail(absl::StrCat(View(what), ": is \"", View(actual), "\", not \"",
-                    View(expected), "\""),
+  Fail(absl::StrCat(Text(what), ": is \"", Text(actual), "\", not \"",
+                    Text(expected), "\""),
        site);
   return false;
 }
 
 bool Test::Ok(const Result& result, std::string_view what, Site site) {
   if (result.ok()) return true;
-  Fail(absl::StrCat(View(what), ": ", ToString(result)), site);
+  Fail(absl::StrCat(Text(what), ": ", ToString(result)), site);
   return false;
 }
 
@@ -84,14 +84,14 @@ bool Test::Ok(const absl::Status& status, std::string_view what, Site site) {
 bool Test::Code(const Result& result, devrt_code code, std::string_view what,
                 std::string_view part, Site site) {
   if (result.code != code) {
-    Fail(absl::StrCat(View(what), ": ", ToString(result), "; expected ",
+    Fail(absl::StrCat(Text(what), ": ", ToString(result), "; expected ",
                       CodeName(code)),
          site);
     return false;
   }
   if (result.text.find(part) == std::string::npos) {
-    Fail(absl::StrCat(View(what), ": the text \"", result.text,
-                      "\" does not say \"", View(part), "\""),
+    Fail(absl::StrCat(Text(what), ": the text \"", result.text,
+                      "\" does not say \"", Text(part), "\""),
          site);
     return false;
   }

@@ -20,10 +20,6 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\r";
 
-absl::string_view View(std::string_view text) {
-  return {text.data(), text.size()};
-}
-
 // Takes words from a line, from left to right.
 class LineParser {
  public:
@@ -49,7 +45,8 @@ class LineParser {
   // The message names the position of the last word, or of the line's end.
   absl::Status Error(absl::string_view text) const {
     return absl::InvalidArgumentError(
-        absl::StrCat(View(file_), ":", number_, ":", word_at_ + 1, ": ", text));
+        absl::StrCat(absl::string_view(file_.data(), file_.size()), ":",
+                     number_, ":", word_at_ + 1, ": ", text));
   }
   void PointHere() { word_at_ = at_; }
 
@@ -109,9 +106,9 @@ absl::StatusOr<std::vector<Waiver>> ParseWaivers(std::string_view text,
     if (!waiver.ok()) return waiver.status();
     const auto [first, is_new] = lines.try_emplace(waiver->what, number);
     if (!is_new) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(View(file), ":", number, ":1: ", waiver->what,
-                       " stands in line ", first->second, " already"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          absl::string_view(file.data(), file.size()), ":", number,
+          ":1: ", waiver->what, " stands in line ", first->second, " already"));
     }
     waiver->line = number;
     waivers.push_back(*std::move(waiver));

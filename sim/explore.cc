@@ -30,7 +30,7 @@ constexpr uint64_t kMostWitnesses = 8;    // findings that are tried
 constexpr uint64_t kRunsForPassing = 20;  // to find a run to compare with
 // Of all runs that make a schedule smaller, and of all that are tried for a run
 // to compare with: some 2 s.
-constexpr uint64_t kMostSteps = 1'000'000;
+constexpr uint64_t kMostStepsSearched = 1'000'000;
 
 // Tries schedules of one body until one fails.
 class Explorer {
@@ -258,9 +258,10 @@ class Explorer {
     return absl::OkStatus();
   }
 
-  // How many of `runs` like the failing one have kMostSteps at most.
+  // How many of `runs` like the failing one have kMostStepsSearched at most.
   uint64_t AtMost(uint64_t runs) const {
-    return std::min(runs, kMostSteps / (1 + result_.failing.trace.steps));
+    return std::min(runs,
+                    kMostStepsSearched / (1 + result_.failing.trace.steps));
   }
 
   // Goes on with the plan for a run to compare with, if there is none yet.

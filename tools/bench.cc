@@ -84,7 +84,7 @@ absl::Status CheckFlags(const Arguments& arguments, std::string_view subject,
   return absl::OkStatus();
 }
 
-int Run(const Arguments& arguments) {
+int RunBenchCommand(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   const bool is_calls = words.size() == 1 && words[0] == kCalls;
   if (!is_calls && (words.size() != 1 || words[0] != kMemory)) {
@@ -103,7 +103,7 @@ int Run(const Arguments& arguments) {
   return is_calls ? RunCalls(arguments) : RunMemory(arguments);
 }
 
-constexpr Flag kFlags[] = {
+constexpr Flag kBenchFlags[] = {
     {"--backend", "NAME",
      "Measure on a device of this backend (default: mtia)."},
     {"--device", "N", "Of memory: the ordinal of the device (default: 0)."},
@@ -138,8 +138,8 @@ const Command kBenchCommand = {
     "Rows of all libraries take turns.\n\n"
     "Examples:\n  devrt bench memory --backend=cuda\n"
     "  devrt bench calls --backend=cuda --picture=calls.svg",
-    kFlags,
-    &Run,
+    kBenchFlags,
+    &RunBenchCommand,
 };
 
 }  // namespace devrt::tools

@@ -338,7 +338,7 @@ absl::StatusOr<int> Prepare(const Options& options) {
   return RunAndReport(options, findings, sarif.get());
 }
 
-int Run(const Arguments& arguments) {
+int RunCheckCommand(const Arguments& arguments) {
   const absl::StatusOr<Options> options = ReadOptions(arguments);
   if (!options.ok()) {
     return UsageError(kCheckCommand, Explain(options.status()));
@@ -347,7 +347,7 @@ int Run(const Arguments& arguments) {
   return code.ok() ? *code : Failure(kCheckCommand, Explain(code.status()));
 }
 
-constexpr Flag kFlags[] = {
+constexpr Flag kCheckFlags[] = {
     {"--error-exitcode", "N",
      "The exit code if there are findings and the program succeeded (default: "
      "3). 0: findings do not fail the command."},
@@ -396,8 +396,8 @@ const Command kCheckCommand = {
     "are findings; 1 if nothing was checked because the program opened no "
     "backend, or if a file could not be written; 126 or 127 if the program "
     "could not be run.",
-    kFlags,
-    Run,
+    kCheckFlags,
+    RunCheckCommand,
 };
 
 }  // namespace devrt::tools

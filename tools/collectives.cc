@@ -15,7 +15,7 @@
 namespace devrt::tools {
 namespace {
 
-int Run(const Arguments& arguments) {
+int RunCollectivesCommand(const Arguments& arguments) {
   const auto& words = arguments.words();
   if (words.size() != 2 || words[0] != "report") {
     return UsageError(kCollectivesCommand,
@@ -27,7 +27,7 @@ int Run(const Arguments& arguments) {
   return kSuccess;
 }
 
-constexpr Flag kFlags[] = {kHelpFlag};
+constexpr Flag kCollectivesFlags[] = {kHelpFlag};
 
 }  // namespace
 
@@ -41,8 +41,8 @@ const Command kCollectivesCommand = {
     "rank is, with the line of the program, and where the ranks first differ. "
     "The job may still run, or may have been killed.\n\n"
     "Example:\n  devrt collectives report /scratch/me/job",
-    kFlags,
-    Run,
+    kCollectivesFlags,
+    RunCollectivesCommand,
 };
 
 }  // namespace devrt::tools

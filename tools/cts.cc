@@ -22,7 +22,7 @@
 namespace devrt::tools {
 namespace {
 
-constexpr Flag kFlags[] = {
+constexpr Flag kCtsFlags[] = {
     {"--plugin", "FILE", "The plugin's file."},
     {"--device", "LIST",
      "Ordinals of the devices to test, \"0,2\"; or all, the default."},
@@ -161,7 +161,7 @@ int PrintNoReport(const absl::Status& status) {
              : UsageError(kCtsCommand, Explain(status));
 }
 
-int Run(const Arguments& arguments) {
+int RunCtsCommand(const Arguments& arguments) {
   const bool json = arguments.Has("--json");
   if (arguments.Has("--list")) {
     Print(json ? ListJson() : ListText());
@@ -192,8 +192,8 @@ const Command kCtsCommand = {
     "Exit code 0: all that ran passed. 1: something failed. 77: nothing ran, "
     "for example since this machine lacks the accelerator. Ctrl-C ends the "
     "worker, too: 130.",
-    kFlags,
-    &Run,
+    kCtsFlags,
+    &RunCtsCommand,
 };
 
 }  // namespace devrt::tools

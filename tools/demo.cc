@@ -29,7 +29,7 @@ constexpr char kNone[] = "-";
 constexpr int64_t kMostDevices = 64;
 constexpr int64_t kMostMebibytes = 1 << 20;
 
-constexpr Flag kFlags[] = {
+constexpr Flag kDemoFlags[] = {
     {"--backend", "NAME", "Run on this backend's devices (default: mtia)."},
     {"--devices", "N",
      "Pass the data through this many devices (default: 2, or 1 where there "
@@ -194,7 +194,7 @@ absl::StatusOr<int> RunDemo(const Options& options) {
   return Conclude(options, backend, *pipeline);
 }
 
-int Run(const Arguments& arguments) {
+int RunDemoCommand(const Arguments& arguments) {
   const absl::StatusOr<Options> options = ReadOptions(arguments);
   if (!options.ok()) {
     return UsageError(kDemoCommand, Explain(options.status()));
@@ -218,8 +218,8 @@ const Command kDemoCommand = {
     "out.\n\n"
     "An existing file is overwritten. Fails when the result is wrong, when a "
     "file cannot be written, and when the machine lacks what is asked for.",
-    kFlags,
-    &Run,
+    kDemoFlags,
+    &RunDemoCommand,
 };
 
 }  // namespace devrt::tools

@@ -111,12 +111,11 @@ std::vector<std::pair<const char*, std::string>> Lines(
 }
 
 std::string Text(const DeviceReport& report) {
-  constexpr size_t kWidth = 80;
   constexpr size_t kColumn = 19;
   std::string text = report.device.name() + "\n";
   for (const auto& [name, value] : Lines(report)) {
     text += PadRight(std::string("  ") + name, kColumn) +
-            Wrap(value, kWidth, kColumn) + "\n";
+            Wrap(value, kTextWidth, kColumn) + "\n";
   }
   return text;
 }
@@ -186,7 +185,7 @@ void Print(const std::vector<DeviceReport>& reports, bool as_json) {
   tools::Print(as_json ? std::move(json).Finish() : text);
 }
 
-int Run(const Arguments& arguments) {
+int RunInfoCommand(const Arguments& arguments) {
   int code = kSuccess;
   std::vector<Device> devices;
   if (arguments.words().empty()) {
@@ -213,7 +212,7 @@ int Run(const Arguments& arguments) {
   return code;
 }
 
-constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
+constexpr Flag kInfoFlags[] = {kJsonFlag, kHelpFlag};
 
 }  // namespace
 
@@ -223,8 +222,8 @@ const Command kInfoCommand = {
     "Properties of one device, or of all.",
     "DEVICE is a name such as mtia:1; mtia alone is its first device. Without "
     "one, every device of every backend is described.",
-    kFlags,
-    &Run,
+    kInfoFlags,
+    &RunInfoCommand,
 };
 
 }  // namespace devrt::tools

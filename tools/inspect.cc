@@ -25,7 +25,6 @@
 namespace devrt::tools {
 namespace {
 
-constexpr size_t kWidth = 80;
 constexpr size_t kColumn = 16;
 
 // A refused file that is larger is not read to its end: it may be the image of
@@ -138,7 +137,7 @@ std::string Text(const Inspection& inspection) {
   for (const auto& [name, value] : Describe(inspection)) {
     if (value.empty()) continue;
     text += PadRight(std::string("  ") + name, kColumn) +
-            Wrap(Printable(value), kWidth, kColumn) + "\n";
+            Wrap(Printable(value), kTextWidth, kColumn) + "\n";
   }
   text += "\nWhat a plugin must be\n";
   Table table({"VERDICT", "RULE", "EXPECTED"});
@@ -220,7 +219,7 @@ std::string Json(const Inspection& inspection) {
   return std::move(json).Finish();
 }
 
-int Run(const Arguments& arguments) {
+int RunInspectCommand(const Arguments& arguments) {
   if (arguments.words().empty() || arguments.words()[0].empty()) {
     return UsageError(kInspectCommand, "which FILE is to be inspected?");
   }
@@ -234,7 +233,7 @@ int Run(const Arguments& arguments) {
   return Failure(kInspectCommand, Printable(Explain(inspection.report.status)));
 }
 
-constexpr Flag kFlags[] = {kJsonFlag, kHelpFlag};
+constexpr Flag kInspectFlags[] = {kJsonFlag, kHelpFlag};
 
 }  // namespace
 
@@ -251,8 +250,8 @@ const Command kInspectCommand = {
     "Opening a plugin runs it, and may fail for what no file shows: devrt list "
     "tries that.\n\n"
     "Fails when devrt would not open the file.",
-    kFlags,
-    &Run,
+    kInspectFlags,
+    &RunInspectCommand,
 };
 
 }  // namespace devrt::tools

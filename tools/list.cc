@@ -142,7 +142,7 @@ constexpr Flag kTimeoutFlag = {
     "Seconds that opening a backend may take (default: 30). One that takes "
     "longer is left out, and named."};
 
-int Run(const Arguments& arguments) {
+int RunListCommand(const Arguments& arguments) {
   const absl::StatusOr<int64_t> limit =
       arguments.GetNumber(kTimeoutFlag.name, kOpenLimit, 1, 86'400);
   if (!limit.ok())
@@ -167,7 +167,7 @@ int Run(const Arguments& arguments) {
   return AnyFileRefused(attempts) ? kFailure : code;
 }
 
-constexpr Flag kFlags[] = {kTimeoutFlag, kJsonFlag, kHelpFlag};
+constexpr Flag kListFlags[] = {kTimeoutFlag, kJsonFlag, kHelpFlag};
 
 }  // namespace
 
@@ -185,8 +185,8 @@ const Command kListCommand = {
     "Fails when no backend was found, or when a file was refused or a backend "
     "could not be opened for another reason than that this machine lacks the "
     "accelerator.",
-    kFlags,
-    &Run,
+    kListFlags,
+    &RunListCommand,
 };
 
 }  // namespace devrt::tools

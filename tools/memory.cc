@@ -51,7 +51,7 @@ bool WriteTo(const Command& command, const Arguments& arguments,
   return true;
 }
 
-int Run(const Arguments& arguments) {
+int RunMemoryCommand(const Arguments& arguments) {
   if (arguments.words().size() != 1) {
     return UsageError(kMemoryCommand, "needs one snapshot's file");
   }
@@ -80,7 +80,7 @@ int Run(const Arguments& arguments) {
   return is_written ? kSuccess : kFailure;
 }
 
-constexpr Flag kFlags[] = {
+constexpr Flag kMemoryFlags[] = {
     {"--output", "FILE",
      "Write a page for the browser, with memory over time, a map of the "
      "segments, blocks, events, owners and fragmentation.",
@@ -103,8 +103,8 @@ const Command kMemoryCommand = {
     "The "
     "page (-o) needs no network and no other file.\n\n"
     "Example:\n  devrt memory run.json -o run.html",
-    kFlags,
-    Run,
+    kMemoryFlags,
+    RunMemoryCommand,
 };
 
 }  // namespace devrt::tools

@@ -133,7 +133,7 @@ std::string NextSteps(const std::string& name, const std::string& folder,
       ShellWord(folder), name);
 }
 
-int Run(const Arguments& arguments) {
+int RunNewBackendCommand(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   if (words.empty()) return UsageError(kNewBackendCommand, "needs a NAME");
   const std::string& name = words[0];
@@ -155,7 +155,7 @@ int Run(const Arguments& arguments) {
   return kSuccess;
 }
 
-constexpr Flag kFlags[] = {
+constexpr Flag kNewBackendFlags[] = {
     {"--language", "LANGUAGE",
      "c++: a class to fill in; c: a small complete backend to replace piece by "
      "piece (default: c++)."},
@@ -211,8 +211,8 @@ const Command kNewBackendCommand = {
     "NAME is what stands before the ':' in the names of devices: lower-case "
     "letters, digits and '_'. docs/tutorials/5-write-a-backend.md leads on "
     "from there.",
-    kFlags,
-    &Run,
+    kNewBackendFlags,
+    &RunNewBackendCommand,
 };
 
 }  // namespace devrt::tools

@@ -399,7 +399,7 @@ int MeasureAll(Topology* topology) {
   return code;
 }
 
-int Run(const Arguments& arguments) {
+int RunTopoCommand(const Arguments& arguments) {
   const bool try_it = arguments.Has(kTryFlag.name);
   const std::vector<FoundBackend> backends = OpenBackends();
   int code = ReportOpenFailures(kTopoCommand, backends);
@@ -431,7 +431,7 @@ int Run(const Arguments& arguments) {
   return code;
 }
 
-constexpr Flag kFlags[] = {kTryFlag, kMeasureFlag, kJsonFlag, kHelpFlag};
+constexpr Flag kTopoFlags[] = {kTryFlag, kMeasureFlag, kJsonFlag, kHelpFlag};
 
 }  // namespace
 
@@ -448,8 +448,8 @@ const Command kTopoCommand = {
     "is enabled now. Then what this machine lacks: backends that cannot be "
     "used, "
     "with the reason, and what the system does not tell.",
-    kFlags,
-    &Run,
+    kTopoFlags,
+    &RunTopoCommand,
 };
 
 }  // namespace devrt::tools

@@ -127,7 +127,7 @@ int RunAndConvert(const std::vector<std::string>& words, OutputFile* out,
   return program->exit_code != 0 ? program->exit_code : converted;
 }
 
-int Run(const Arguments& arguments) {
+int RunTraceCommand(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.words();
   const std::string from = arguments.Get("--from", "");
   if (words.empty() == from.empty()) {
@@ -145,7 +145,7 @@ int Run(const Arguments& arguments) {
                       : ConvertRing(from, out->get(), output);
 }
 
-constexpr Flag kFlags[] = {
+constexpr Flag kTraceFlags[] = {
     {"--output", "FILE",
      "Write the trace there (default: devrt-trace.json in the current "
      "folder).",
@@ -175,8 +175,8 @@ const Command kTraceCommand = {
     "virtual, its calls are timed by it, too. The exit code is that of the "
     "program; 1 if only the trace could not be written; 126 or 127 if the "
     "program could not be run.",
-    kFlags,
-    Run,
+    kTraceFlags,
+    RunTraceCommand,
 };
 
 }  // namespace devrt::tools

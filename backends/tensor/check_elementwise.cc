@@ -57,8 +57,8 @@ constexpr Operation kOperations[] = {
 };
 
 // Maps an operation to its index in kOperations plus 1; 0 if it is unknown.
-struct Places {
-  constexpr Places() {
+struct OperationPlaces {
+  constexpr OperationPlaces() {
     for (uint8_t i = 0; i < std::size(kOperations); ++i) {
       places[kOperations[i].op] = static_cast<uint8_t>(i + 1);
     }
@@ -66,10 +66,10 @@ struct Places {
   uint8_t places[DEVRT_OP_WHERE + 1] = {};
 };
 
-const Operation* Find(uint32_t op) {
-  static constexpr Places kPlaces;
-  if (op > DEVRT_OP_WHERE || kPlaces.places[op] == 0) return nullptr;
-  return &kOperations[kPlaces.places[op] - 1];
+const Operation* FindOperation(uint32_t op) {
+  static constexpr OperationPlaces kOperationPlaces;
+  if (op > DEVRT_OP_WHERE || kOperationPlaces.places[op] == 0) return nullptr;
+  return &kOperations[kOperationPlaces.places[op] - 1];
 }
 
 uint32_t OutputDtype(const Operation& operation, uint32_t dtype) {
@@ -142,14 +142,14 @@ bool CheckOperands(const Operation& operation, const Tensor& out,
 }  // namespace
 
 bool ElementwiseSupports(uint32_t op, uint32_t dtype) {
-  const Operation* const operation = Find(op);
+  const Operation* const operation = FindOperation(op);
   return operation != nullptr &&
          (operation->kinds & BitOf(ClassOf(dtype))) != 0;
 }
 
 bool ElementwiseTakes(uint32_t op, uint32_t out_dtype,
                       const devrt_tensor_v0* inputs, uint32_t input_count) {
-  const Operation* const operation = Find(op);
+  const Operation* const operation = FindOperation(op);
   if (operation == nullptr || input_count != operation->inputs) return false;
   const uint32_t first = op == DEVRT_OP_WHERE ? 1 : 0;
   const uint32_t dtype = inputs[first].dtype;
@@ -164,7 +164,7 @@ bool ElementwiseTakes(uint32_t op, uint32_t out_dtype,
 
 bool CheckElementwise(uint32_t op, const Tensor& out, const TensorList& inputs,
                       std::string* error) {
-  const Operation* operation = Find(op);
+  const Operation* operation = FindOperation(op);
   if (operation == nullptr) {
     *error = "op " + std::to_string(op) + " is not known";
     return false;

@@ -38,9 +38,9 @@ constexpr Entry kDtypes[] = {
 };
 
 // Maps (code, bytes) to the index in kDtypes plus 1; 0 if it is unknown.
-struct Places {
+struct DtypePlaces {
   static constexpr uint32_t kCodes = 16, kMostBytes = 16;
-  constexpr Places() {
+  constexpr DtypePlaces() {
     for (uint8_t i = 0; i < std::size(kDtypes); ++i) {
       const uint32_t dtype = kDtypes[i].dtype;
       places[dtype >> 8][(dtype & 0xff) / 8] = static_cast<uint8_t>(i + 1);
@@ -50,10 +50,11 @@ struct Places {
 };
 
 const Entry* Find(uint32_t dtype) {
-  static constexpr Places kPlaces;
+  static constexpr DtypePlaces kDtypePlaces;
   const uint32_t code = dtype >> 8, bits = dtype & 0xff;
-  if (code >= Places::kCodes || bits > Places::kMostBytes * 8) return nullptr;
-  const uint32_t place = kPlaces.places[code][bits / 8];
+  if (code >= DtypePlaces::kCodes || bits > DtypePlaces::kMostBytes * 8)
+    return nullptr;
+  const uint32_t place = kDtypePlaces.places[code][bits / 8];
   if (place == 0 || kDtypes[place - 1].dtype != dtype) return nullptr;
   return &kDtypes[place - 1];
 }

@@ -48,7 +48,7 @@ struct Failure {
 
 class Campaign {
  public:
-  Campaign(Test& t, const char* test, const Shape& shape)
+  Campaign(Test& t, const char* test, const ProgramShape& shape)
       : t_(t),
         test_(test),
         shape_(shape),
@@ -175,7 +175,7 @@ class Campaign {
 
   Test& t_;
   const char* const test_;
-  const Shape shape_;
+  const ProgramShape shape_;
   Venue venue_;
 };
 
@@ -194,7 +194,8 @@ Limits LimitsOf(const Machine& machine) {
   return limits;
 }
 
-void RunCampaign(Test& t, const char* test, const Shape& shape, int count) {
+void RunCampaign(Test& t, const char* test, const ProgramShape& shape,
+                 int count) {
   Campaign(t, test, shape).Run(count);
 }
 

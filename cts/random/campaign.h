@@ -16,7 +16,8 @@ Limits LimitsOf(const Machine& machine);
 
 // Runs `count` programs made from t.seed().  On a simulator each program has
 // its own schedule.  `test` is the name of the test that runs them again.
-void RunCampaign(Test& t, const char* test, const Shape& shape, int count);
+void RunCampaign(Test& t, const char* test, const ProgramShape& shape,
+                 int count);
 
 }  // namespace devrt::cts
 

@@ -41,7 +41,7 @@ bool Anywhere(const BlockInfo&) { return true; }
 
 class Generator {
  public:
-  Generator(uint64_t seed, const Shape& shape) : m_(seed, shape) {
+  Generator(uint64_t seed, const ProgramShape& shape) : m_(seed, shape) {
     for (const Weight& w : kWeights) {
       weights_.push_back({w.act, w.weight * kMoods[m_.dice().Below(5)]});
       total_ += weights_.back().weight;
@@ -340,7 +340,7 @@ void Generator::ReadBlock(int block, int through) {
   const int room =
       through < 0 ? info.slices
                   : m_.program().blocks[static_cast<size_t>(through)].slices;
-  const Store& store = m_.model().store();
+  const BlockStore& store = m_.model().store();
   for (int first = 0; first < info.slices;) {
     int count = 0;
     while (first + count < info.slices && count < room &&
@@ -371,7 +371,7 @@ void Generator::ReadBlock(int block, int through) {
 
 }  // namespace
 
-Program Generate(uint64_t seed, const Shape& shape) {
+Program Generate(uint64_t seed, const ProgramShape& shape) {
   return Generator(seed, shape).Make();
 }
 

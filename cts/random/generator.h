@@ -2,7 +2,7 @@
 //
 // Makes random programs that are legal and terminate.
 //
-//   Shape shape;
+//   ProgramShape shape;
 //   shape.limits = limits;      // what the backend offers
 //   shape.max_devices = 2;
 //   Program p = Generate(seed, shape);
@@ -24,7 +24,7 @@
 
 namespace devrt::cts {
 
-struct Shape {
+struct ProgramShape {
   Limits limits;
   int min_devices = 1;
   int max_devices = 1;
@@ -33,7 +33,7 @@ struct Shape {
   bool concurrent = false;
 };
 
-Program Generate(uint64_t seed, const Shape& shape);
+Program Generate(uint64_t seed, const ProgramShape& shape);
 
 }  // namespace devrt::cts
 

@@ -16,7 +16,8 @@ constexpr int kMostStreams = 5, kMostEvents = 6, kMostBlocks = 2;
 
 }  // namespace
 
-Maker::Maker(uint64_t seed, const Shape& shape) : shape_(shape), dice_(seed) {
+Maker::Maker(uint64_t seed, const ProgramShape& shape)
+    : shape_(shape), dice_(seed) {
   program_.seed = seed;
   MakeTables();
   model_ = std::make_unique<Model>(program_, shape.limits);

@@ -18,7 +18,7 @@ namespace devrt::cts {
 
 class Maker {
  public:
-  Maker(uint64_t seed, const Shape& shape);
+  Maker(uint64_t seed, const ProgramShape& shape);
 
   Dice& dice() { return dice_; }
   const Program& program() const { return program_; }
@@ -68,7 +68,7 @@ class Maker {
   int EventWith(Epoch epoch);
   bool IsUsable(int stream) const;
 
-  const Shape shape_;
+  const ProgramShape shape_;
   Dice dice_;
   Program program_;
   std::unique_ptr<Model> model_;

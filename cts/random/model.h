@@ -75,7 +75,7 @@ class Model {
   bool IsHeld(int gate) const { return gates_[Index(gate)].held; }
   bool IsOpen(int gate) const { return gates_[Index(gate)].open; }
   bool AnyClosed() const;
-  const Store& store() const { return store_; }
+  const BlockStore& store() const { return store_; }
   // The stream of an actor; -1 for host threads.
   int StreamOf(Epoch epoch) const { return epoch.actor - program_.threads; }
 
@@ -193,7 +193,7 @@ class Model {
   std::vector<EventState> events_;
   std::vector<GateState> gates_;
   std::vector<Owner> block_owners_;
-  Store store_;
+  BlockStore store_;
   int section_ = 0;
 };
 

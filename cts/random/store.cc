@@ -3,20 +3,20 @@
 
 namespace devrt::cts {
 
-Store::Store(const Program& program) {
+BlockStore::BlockStore(const Program& program) {
   for (const BlockInfo& info : program.blocks) {
     Block& block = blocks_.emplace_back();
     block.slices.resize(static_cast<size_t>(info.slices));
   }
 }
 
-void Store::Allocate(int block) {
+void BlockStore::Allocate(int block) {
   Of(block).allocated = true;
   Of(block).alive = true;
 }
 
-std::optional<Epoch> Store::Conflict(const Span& span, bool writes,
-                                     const Clock& clock) const {
+std::optional<Epoch> BlockStore::Conflict(const Span& span, bool writes,
+                                          const Clock& clock) const {
   const Block& block = Of(span.block);
   for (int i = span.first; i < span.first + span.count; ++i) {
     const Slice& slice = block.slices[static_cast<size_t>(i)];
@@ -31,14 +31,14 @@ std::optional<Epoch> Store::Conflict(const Span& span, bool writes,
   return std::nullopt;
 }
 
-bool Store::IsDefined(const Span& span) const {
+bool BlockStore::IsDefined(const Span& span) const {
   for (int i = span.first; i < span.first + span.count; ++i) {
     if (!content(span.block, i).defined) return false;
   }
   return true;
 }
 
-std::vector<Content> Store::Peek(const Span& span) const {
+std::vector<Content> BlockStore::Peek(const Span& span) const {
   std::vector<Content> contents;
   for (int i = span.first; i < span.first + span.count; ++i) {
     contents.push_back(content(span.block, i));
@@ -46,15 +46,15 @@ std::vector<Content> Store::Peek(const Span& span) const {
   return contents;
 }
 
-std::vector<Content> Store::Read(const Span& span, Epoch who) {
+std::vector<Content> BlockStore::Read(const Span& span, Epoch who) {
   for (int i = span.first; i < span.first + span.count; ++i) {
     Of(span.block).slices[static_cast<size_t>(i)].readers.push_back(who);
   }
   return Peek(span);
 }
 
-void Store::Write(const Span& span, Epoch who,
-                  const std::vector<Content>& contents) {
+void BlockStore::Write(const Span& span, Epoch who,
+                       const std::vector<Content>& contents) {
   for (int i = 0; i < span.count; ++i) {
     Slice& slice = Of(span.block).slices[static_cast<size_t>(span.first + i)];
     slice.content = contents[static_cast<size_t>(i)];

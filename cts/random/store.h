@@ -18,9 +18,9 @@
 
 namespace devrt::cts {
 
-class Store {
+class BlockStore {
  public:
-  explicit Store(const Program& program);
+  explicit BlockStore(const Program& program);
 
   void Allocate(int block);
   void Free(int block) { Of(block).alive = false; }

@@ -19,14 +19,14 @@ int Quarter(int programs) { return (programs + 3) / 4; }
 int DeviceCount(const Test& t) { return static_cast<int>(t.devices().size()); }
 
 void Programs(Test& t) {
-  Shape shape;
+  ProgramShape shape;
   shape.limits = LimitsOf(t.machine());
   shape.max_devices = std::min(2, DeviceCount(t));
   RunCampaign(t, "random.programs", shape, Half(t.programs()));
 }
 
 void AcrossThreads(Test& t) {
-  Shape shape;
+  ProgramShape shape;
   shape.limits = LimitsOf(t.machine());
   shape.max_devices = std::min(2, DeviceCount(t));
   shape.max_threads = kMostThreads;
@@ -36,7 +36,7 @@ void AcrossThreads(Test& t) {
 }
 
 void ManyDevices(Test& t) {
-  Shape shape;
+  ProgramShape shape;
   shape.limits = LimitsOf(t.machine());
   shape.min_devices = 2;
   shape.max_devices = std::min(kMostDevices, DeviceCount(t));

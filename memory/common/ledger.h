@@ -91,6 +91,7 @@ enum Metric : size_t {
   kMetrics,
 };
 enum Row : size_t { kSmallRow, kLargeRow, kAllRow, kRows };
+inline Row RowOf(bool small) { return small ? kSmallRow : kLargeRow; }
 
 // The change of one call, in one of the first two rows.  Growth and shrinkage
 // are kept apart: cutting a free part is one part less and one part more.

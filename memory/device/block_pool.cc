@@ -9,10 +9,6 @@ namespace devrt::internal {
 
 namespace {
 
-Row RowOf(const Segment* segment) {
-  return segment->small ? kSmallRow : kLargeRow;
-}
-
 int64_t Signed(uint64_t bytes) { return static_cast<int64_t>(bytes); }
 
 // True if a free block of `bytes` counts as split off: it is a part of a
@@ -66,7 +62,7 @@ void BlockPool::HandOut(Block* block, const PoolRequest& request,
   c.up[kRequestedBytes] = Signed(request.requested);
   if (IsPart(segment, whole)) CountSplit(c.down, whole);
   if (cut && IsPart(segment, rest)) CountSplit(c.up, rest);
-  Count(RowOf(segment), c);
+  Count(RowOf(segment->small), c);
 
   const uint64_t allocation = segments_.HandOut(block, taken);
   block->use = BlockUse::kLive;
@@ -93,7 +89,7 @@ void BlockPool::MakeFree(Block* block) {
   const uint64_t joined =
       bytes + CountJoined(segment, left, &c) + CountJoined(segment, right, &c);
   if (IsPart(segment, joined)) CountSplit(c.up, joined);
-  Count(RowOf(segment), c);
+  Count(RowOf(segment->small), c);
 
   block->use == BlockUse::kPending ? --pending_ : --live_;
   if (block->lent) lent_.store(lent_ - 1, std::memory_order_relaxed);
@@ -204,7 +200,7 @@ void BlockPool::MarkPending(Block* block) {
   Change c;
   c.down[kAllocation] = 1;
   c.down[kAllocatedBytes] = Signed(block->bytes());
-  Count(RowOf(block->segment), c);
+  Count(RowOf(block->segment->small), c);
   block->use = BlockUse::kPending;
   --live_;
   ++pending_;

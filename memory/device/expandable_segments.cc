@@ -22,10 +22,6 @@ constexpr uint64_t kSmallAddresses = 1024 * kMiB;
 // Blocks count granules in 32 bits.
 constexpr uint64_t kMostAddresses = uint64_t{1} << 40;
 
-Row RowOf(const Segment* segment) {
-  return segment->small ? kSmallRow : kLargeRow;
-}
-
 }  // namespace
 
 ExpandableSegments::ExpandableSegments(DeviceRecord* device,
@@ -161,7 +157,7 @@ uint64_t ExpandableSegments::Unmap(const PageRun& run) {
 
 void ExpandableSegments::UndoMap(const PageRun& run) {
   const uint64_t kept = Unmap(run);
-  ledger_->CountReserved(RowOf(run.segment), static_cast<int64_t>(kept));
+  ledger_->CountReserved(RowOf(run.segment->small), static_cast<int64_t>(kept));
   ledger_->num_device_alloc.fetch_add(
       static_cast<int64_t>(kept / run.page_bytes()), std::memory_order_relaxed);
   budget_->Release(run.bytes() - kept);
@@ -184,7 +180,8 @@ absl::StatusOr<bool> ExpandableSegments::Map(const PageRun& run,
     if (absl::IsResourceExhausted(status)) return false;
     return status;
   }
-  ledger_->CountReserved(RowOf(run.segment), static_cast<int64_t>(bytes));
+  ledger_->CountReserved(RowOf(run.segment->small),
+                         static_cast<int64_t>(bytes));
   ledger_->num_device_alloc.fetch_add(run.count, std::memory_order_relaxed);
   source_->AddToHistory(MemoryAction::kSegmentMap, run.address(), bytes,
                         stream);
@@ -200,7 +197,8 @@ void ExpandableSegments::Free(BlockPool* pool, const PageRun& run) {
   const uint64_t gone = bytes - Unmap(run);
   ledger_->num_device_free.fetch_add(
       static_cast<int64_t>(gone / run.page_bytes()), std::memory_order_relaxed);
-  ledger_->CountReserved(RowOf(run.segment), -static_cast<int64_t>(gone));
+  ledger_->CountReserved(RowOf(run.segment->small),
+                         -static_cast<int64_t>(gone));
   budget_->Release(gone);
   if (pool->pages().End(run)) ReleaseAddresses(run.segment);
 }

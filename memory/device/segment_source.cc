@@ -19,8 +19,6 @@ namespace devrt::internal {
 
 namespace {
 
-Row RowOf(bool small) { return small ? kSmallRow : kLargeRow; }
-
 bool IsOversize(uint64_t size) {
   return size >= hot_settings.max_split_size.load(std::memory_order_relaxed);
 }

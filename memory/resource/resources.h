@@ -89,6 +89,7 @@ DEVRT_EXPORT std::shared_ptr<MemoryResource> LoggingResource(
 // Counts allocations, bytes and failures.
 class DEVRT_EXPORT StatisticsResource : public MemoryResource {
  public:
+  ~StatisticsResource() override;
   // A resource that counts what passes to `upstream`.
   static std::shared_ptr<StatisticsResource> Make(
       std::shared_ptr<MemoryResource> upstream);

@@ -341,6 +341,7 @@ std::shared_ptr<MemoryResource> LoggingResource(
   return std::make_shared<Logging>(std::move(upstream), std::move(sink));
 }
 
+StatisticsResource::~StatisticsResource() = default;
 std::shared_ptr<StatisticsResource> StatisticsResource::Make(
     std::shared_ptr<MemoryResource> upstream) {
   if (upstream == nullptr) return nullptr;

@@ -19,10 +19,6 @@ constexpr size_t kLongestMajor = 10;  // digits of a uint32_t
 constexpr uint32_t kLeastManifest =
     DEVRT_SIZE_THROUGH(devrt_manifest_v0, version);
 
-absl::Status Bad(const std::string& text) {
-  return absl::InvalidArgumentError(text);
-}
-
 absl::Status ForeignMajor(uint32_t major, const LibraryKind& kind) {
   return absl::FailedPreconditionError(
       absl::StrCat("a ", kind.noun, " for devrt ABI major ", major,
@@ -69,28 +65,29 @@ absl::StatusOr<PluginSymbols> FindSymbols(const ElfFile& file,
 absl::Status ReadAt(const ElfFile& file, const Elf64_Sym& symbol,
                     const LibraryKind& kind, devrt_manifest_v0* manifest) {
   if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT) {
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat("its ", kind.manifest_symbol, " is not a data object"));
   }
   if (symbol.st_size < kLeastManifest) {
-    return Bad(absl::StrCat("its manifest has ", symbol.st_size,
-                            " bytes; expected at least ", kLeastManifest));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its manifest has ", symbol.st_size,
+                     " bytes; expected at least ", kLeastManifest));
   }
   bool writable = false;
   const std::optional<uint64_t> offset =
       file.FileOffset(symbol.st_value, kLeastManifest, &writable);
   if (!offset.has_value()) {
-    return Bad("its manifest lies outside the file");
+    return absl::InvalidArgumentError("its manifest lies outside the file");
   }
   if (writable) {
-    return Bad(
+    return absl::InvalidArgumentError(
         "its manifest needs relocation, or is not const: it must be readable "
         "from the file without loading it");
   }
   const uint64_t size = std::min<uint64_t>(symbol.st_size, sizeof *manifest);
   return file.bytes().Read(*offset, manifest, size)
              ? absl::OkStatus()
-             : Bad("its manifest cannot be read");
+             : absl::InvalidArgumentError("its manifest cannot be read");
 }
 
 // Checks that the field has a terminating NUL and only printable characters.
@@ -98,12 +95,13 @@ template <size_t kSize>
 absl::Status CheckText(const char (&field)[kSize], const char* name) {
   const size_t length = strnlen(field, kSize);
   if (length == kSize) {
-    return Bad(absl::StrCat("its manifest's ", name, " does not end"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its manifest's ", name, " does not end"));
   }
   const bool printable = std::none_of(field, field + length,
                                       [](unsigned char c) { return c < 0x20; });
   if (!printable) {
-    return Bad(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         "its manifest's ", name,
         " has control characters: ", Quoted(std::string_view(field, length))));
   }
@@ -115,22 +113,24 @@ absl::Status CheckText(const char (&field)[kSize], const char* name) {
 absl::Status CheckManifest(const devrt_manifest_v0& manifest,
                            const LibraryKind& kind) {
   if (std::memcmp(manifest.magic, kind.magic, sizeof manifest.magic) != 0) {
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat("its manifest does not begin with ", Quoted(kind.magic)));
   }
   if (manifest.abi_major != DEVRT_ABI_MAJOR) {
     return ForeignMajor(manifest.abi_major, kind);
   }
   if (manifest.struct_size < kLeastManifest) {
-    return Bad(absl::StrCat("its manifest claims ", manifest.struct_size,
-                            " bytes; expected at least ", kLeastManifest));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its manifest claims ", manifest.struct_size,
+                     " bytes; expected at least ", kLeastManifest));
   }
   const std::string_view name(
       manifest.backend, strnlen(manifest.backend, sizeof manifest.backend));
   if (!IsBackendName(name)) {
-    return Bad(absl::StrCat("its manifest's backend name is ", Quoted(name),
-                            "; expected [a-z][a-z0-9_]*, at most ",
-                            sizeof manifest.backend - 1, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its manifest's backend name is ", Quoted(name),
+                     "; expected [a-z][a-z0-9_]*, at most ",
+                     sizeof manifest.backend - 1, " bytes"));
   }
   DEVRT_RETURN_IF_ERROR(CheckText(manifest.vendor, "vendor"));
   return CheckText(manifest.version, "version");
@@ -143,21 +143,23 @@ absl::Status ReadManifest(const ElfFile& file, const LibraryKind& kind,
     if (symbols.foreign.has_value()) {
       return ForeignMajor(*symbols.foreign, kind);
     }
-    return Bad(absl::StrCat("not a devrt ", kind.noun, ": it does not export ",
-                            kind.manifest_symbol));
+    return absl::InvalidArgumentError(absl::StrCat("not a devrt ", kind.noun,
+                                                   ": it does not export ",
+                                                   kind.manifest_symbol));
   }
   devrt_manifest_v0 read = {};
   DEVRT_RETURN_IF_ERROR(ReadAt(file, *symbols.manifest, kind, &read));
   *manifest = read;
   if (read.struct_size > symbols.manifest->st_size) {
-    return Bad(absl::StrCat("its manifest claims ", read.struct_size,
-                            " bytes, but has ", symbols.manifest->st_size));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its manifest claims ", read.struct_size,
+                     " bytes, but has ", symbols.manifest->st_size));
   }
   DEVRT_RETURN_IF_ERROR(CheckManifest(read, kind));
   if (!symbols.has_open) {
-    return Bad(absl::StrCat("not a devrt ", kind.noun,
-                            ": it does not export the function ",
-                            kind.open_symbol));
+    return absl::InvalidArgumentError(
+        absl::StrCat("not a devrt ", kind.noun,
+                     ": it does not export the function ", kind.open_symbol));
   }
   return absl::OkStatus();
 }

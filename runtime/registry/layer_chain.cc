@@ -14,26 +14,27 @@
 #include "runtime/registry/open.h"
 
 namespace devrt::internal {
-namespace {
 
 // Stands between a layer with empty slots and its caller: sends calls of empty
 // slots to the next link.
-struct Relay {
+struct LayerRelay {
   void* self;
   devrt_ops_v0 ops;
   void* next_self;
   const devrt_ops_v0* next;
 };
 
+namespace {
+
 template <auto kSlot, typename... Args>
 devrt_status ToLayer(void* self, Args... args) {
-  const auto* const relay = static_cast<const Relay*>(self);
+  const auto* const relay = static_cast<const LayerRelay*>(self);
   return (relay->ops.*kSlot)(relay->self, args...);
 }
 
 template <auto kSlot, typename... Args>
 devrt_status ToNext(void* self, Args... args) {
-  const auto* const relay = static_cast<const Relay*>(self);
+  const auto* const relay = static_cast<const LayerRelay*>(self);
   return (relay->next->*kSlot)(relay->next_self, args...);
 }
 
@@ -61,7 +62,7 @@ struct LayerChain::Link {
   Next next{};
   void* own_self = nullptr;
   void (*own_shutdown)(void*) = nullptr;
-  Relay relay{};
+  LayerRelay relay{};
   void* self = nullptr;
   devrt_ops_v0 ops{};
   uint64_t capabilities = 0;

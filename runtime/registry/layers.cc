@@ -26,8 +26,8 @@ namespace {
 
 using Result = LoadAttempt::Result;
 
-constexpr char kFilePrefix[] = "libdevrt_layer_";
-constexpr char kFileSuffix[] = ".so";
+constexpr char kLayerPrefix[] = "libdevrt_layer_";
+constexpr char kLayerSuffix[] = ".so";
 
 // The directories that may hold the file of a layer, in order.
 std::vector<std::string> Directories(const Environment& environment) {
@@ -48,8 +48,8 @@ void AddInstalled(const std::vector<std::string>& directories,
     if (stream == nullptr) continue;
     while (const dirent* entry = readdir(stream)) {
       absl::string_view name = entry->d_name;
-      if (absl::ConsumePrefix(&name, kFilePrefix) &&
-          absl::ConsumeSuffix(&name, kFileSuffix) &&
+      if (absl::ConsumePrefix(&name, kLayerPrefix) &&
+          absl::ConsumeSuffix(&name, kLayerSuffix) &&
           IsBackendName(ToStd(name))) {
         names->emplace(name);
       }
@@ -161,7 +161,7 @@ absl::StatusOr<LayerSet::Entry*> LayerSet::FindFile(
   const std::vector<std::string> directories = Directories(environment);
   for (const std::string& directory : directories) {
     const std::string path =
-        absl::StrCat(directory, "/", kFilePrefix, name, kFileSuffix);
+        absl::StrCat(directory, "/", kLayerPrefix, name, kLayerSuffix);
     if (!FileExists(path)) continue;
     DEVRT_ASSIGN_OR_RETURN(Entry* const entry, LoadFile(path, findings));
     if (entry->layer.name == name) return entry;
@@ -176,7 +176,7 @@ absl::StatusOr<LayerSet::Entry*> LayerSet::FindFile(
       "no layer ", Quoted(name),
       " was found; known layers: ", absl::StrJoin(known, ", "), "; searched: ",
       directories.empty() ? "nothing" : absl::StrJoin(directories, ", "),
-      "; expected there: ", kFilePrefix, name, kFileSuffix));
+      "; expected there: ", kLayerPrefix, name, kLayerSuffix));
 }
 
 absl::StatusOr<const Layer*> LayerSet::Find(const std::string& name,

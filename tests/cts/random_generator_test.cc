@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kPrograms = 300;
 
-Shape Wide() {
-  Shape shape;
+ProgramShape Wide() {
+  ProgramShape shape;
   shape.limits = Everything();
   shape.max_devices = 2;
   shape.max_threads = 3;
@@ -70,7 +70,7 @@ TEST(RandomGenerator, ProgramsAreLegalAndUseEverything) {
 }
 
 TEST(RandomGenerator, UnofferedCapabilitiesAreNotUsed) {
-  Shape shape = Wide();
+  ProgramShape shape = Wide();
   shape.limits = Limits();
   size_t steps = 0;
   for (int i = 0; i < kPrograms; ++i) {

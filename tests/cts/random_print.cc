@@ -23,7 +23,7 @@ constexpr char kConfig[] = "devices=2,strategy=random,seed=3";
 
 // The one that does most kinds of things.
 Program Richest(const std::string& form) {
-  Shape shape;
+  ProgramShape shape;
   shape.limits = Everything();
   shape.max_devices = 2;
   shape.max_threads = form == "turns" || form == "together" ? 3 : 1;

@@ -62,7 +62,7 @@ class RandomRunner : public ::testing::Test {
 
 // The programs have no races, so a schedule changes no result.
 TEST_F(RandomRunner, AProgramHasOneOutcomeInEverySchedule) {
-  Shape shape;
+  ProgramShape shape;
   shape.limits = Everything();
   shape.max_devices = 2;
   for (int i = 0; i < 40; ++i) {
@@ -86,7 +86,7 @@ TEST_F(RandomRunner, RightProgramsPass) {
   // With all that there is, and with nothing that a backend may leave out.
   for (const Limits& limits : {Everything(), Limits()}) {
     for (const int threads : {1, 3}) {
-      Shape shape;
+      ProgramShape shape;
       shape.limits = limits;
       shape.max_devices = 2;
       shape.max_threads = threads;

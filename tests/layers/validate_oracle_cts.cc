@@ -171,7 +171,7 @@ void Translation::Take(const cts::Step& step) {
 }  // namespace
 
 Program ProgramOfCts(uint64_t seed) {
-  cts::Shape shape;
+  cts::ProgramShape shape;
   shape.limits.pinned = shape.limits.host_func = shape.limits.peer_copy = true;
   shape.limits.timing = shape.limits.gates = true;
   shape.max_devices = 2;

@@ -39,7 +39,7 @@ TEST(SnapshotReaderTest, ReadsSnapshotsOfTheLibrary) {
     absl::StatusOr<SnapshotFile> parsed = ParseMemorySnapshot(json);
     ASSERT_TRUE(parsed.ok()) << parsed.status() << "\n" << json;
     const StatisticKeys keys = ToKeys(made.statistics);
-    ASSERT_EQ(parsed->figures, MemoryFigures(keys.begin(), keys.end()));
+    ASSERT_EQ(parsed->figures, SnapshotFigures(keys.begin(), keys.end()));
     parsed->snapshot.statistics = made.statistics;
     ASSERT_EQ(ToJson(parsed->snapshot), json) << "seed " << seed;
   }

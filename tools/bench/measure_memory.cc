@@ -243,7 +243,7 @@ class Measurement {
     MemoryFigure* const row =
         Add("between_streams_held", "the same while the giving stream is held",
             "ns");
-    const absl::StatusOr<Flag> held = Flag::Create(device_);
+    const absl::StatusOr<devrt::Flag> held = devrt::Flag::Create(device_);
     if (absl::IsUnimplemented(held.status())) {
       row->note = "the backend has no probe to hold it";
       return absl::OkStatus();

@@ -15,7 +15,6 @@
 namespace devrt::tools {
 namespace {
 
-constexpr size_t kWidth = 80;
 constexpr size_t kHelpColumn = 21;
 
 std::vector<std::string> FlagNames(const Command& command) {
@@ -199,7 +198,7 @@ std::string HelpText(const Command& command) {
   if (command.argument != nullptr) {
     text += absl::StrFormat(" %s", command.argument);
   }
-  text += "\n\n" + Wrap(command.details, kWidth, 0) + "\n\nFlags:\n";
+  text += "\n\n" + Wrap(command.details, kTextWidth, 0) + "\n\nFlags:\n";
   for (const Flag& flag : command.flags) {
     std::string title = "  " + FlagTitle(flag);
     if (flag.letter != nullptr) {
@@ -212,7 +211,7 @@ std::string HelpText(const Command& command) {
       title.clear();
     }
     text += PadRight(title, kHelpColumn) +
-            Wrap(flag.help, kWidth, kHelpColumn) + "\n";
+            Wrap(flag.help, kTextWidth, kHelpColumn) + "\n";
   }
   text += "\nExit codes: 0 success; 1 failure; 2 wrong usage.\n";
   return text;

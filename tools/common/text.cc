@@ -167,7 +167,6 @@ void Table::Add(std::vector<std::string> cells, std::string_view note) {
 
 std::string Table::Text(size_t indent) const {
   constexpr size_t kGap = 2;
-  constexpr size_t kWidth = 80;
   std::vector<size_t> widths(rows_[0].cells.size(), 0);
   for (const Row& row : rows_) {
     for (size_t i = 0; i < row.cells.size(); ++i) {
@@ -185,7 +184,7 @@ std::string Table::Text(size_t indent) const {
     if (!row.note.empty()) {
       const size_t note_indent = indent + kGap;
       text += std::string(note_indent, ' ') +
-              Wrap(row.note, kWidth, note_indent) + "\n";
+              Wrap(row.note, kTextWidth, note_indent) + "\n";
     }
   }
   return text;

@@ -40,6 +40,7 @@ size_t Columns(std::string_view text);
 std::string PadRight(std::string_view text, size_t columns);
 std::string PadLeft(std::string_view text, size_t columns);
 
+inline constexpr size_t kTextWidth = 80;  // of the command's texts
 // Breaks lines between words so that none is longer than `width`.  The first
 // line is expected to begin at column `indent`; the others begin with as many
 // blanks.  Newlines in `text` stay.

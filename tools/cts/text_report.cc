@@ -17,7 +17,6 @@ namespace {
 
 using Outcome = cts::TestResult::Outcome;
 
-constexpr size_t kWidth = 80;
 constexpr size_t kCallsShown = 24;
 constexpr size_t kNamesShown = 50;  // tests that share a reason
 constexpr size_t kFewTests = 20;    // so few have their names in a table
@@ -29,7 +28,7 @@ std::string Lines(const std::vector<std::string>& lines, size_t indent) {
   for (const std::string& line : lines) {
     std::vector<std::string> parts = absl::StrSplit(line, '\n');
     absl::StrAppend(&text, blanks,
-                    Wrap(Printable(parts[0]), kWidth, indent + 2), "\n");
+                    Wrap(Printable(parts[0]), kTextWidth, indent + 2), "\n");
     for (size_t i = 1; i < parts.size(); ++i) {
       absl::StrAppend(&text, parts[i].empty() ? "" : blanks,
                       Printable(parts[i]), "\n");
@@ -102,13 +101,13 @@ std::string UnwrittenText(const cts::Report& report) {
                         " met a slot that answers UNIMPLEMENTED: they say "
                         "nothing of the rest. ALONE are those that met no "
                         "other one."),
-           kWidth, 2),
+           kTextWidth, 2),
       "\n", table.Text(2));
   if (!report.never_called.empty()) {
     absl::StrAppend(&text, "  ",
                     Wrap(absl::StrCat("Called by no test of this run: ",
                                       absl::StrJoin(report.never_called, ", ")),
-                         kWidth, 4),
+                         kTextWidth, 4),
                     "\n");
   }
   return text;
@@ -135,8 +134,8 @@ std::string NotRunText(const cts::Report& report) {
         names.size() > kNamesShown
             ? absl::StrCat(names.size(), " tests, named by --report=json:FILE")
             : absl::StrJoin(names, ", ");
-    absl::StrAppend(&text, "  ", Wrap(Printable(reason), kWidth, 2), "\n    ",
-                    Wrap(tests, kWidth, 4), "\n");
+    absl::StrAppend(&text, "  ", Wrap(Printable(reason), kTextWidth, 2),
+                    "\n    ", Wrap(tests, kTextWidth, 4), "\n");
   }
   return text.empty() ? "" : "\nNot run\n" + text;
 }
@@ -153,13 +152,13 @@ std::string WaiversText(const cts::Report& report) {
         Wrap(Printable(absl::StrCat(
                  waiver.what, ", ", kind, ": ", waiver.reason,
                  waiver.reference.empty() ? "" : ", ", waiver.reference)),
-             kWidth, 4),
+             kTextWidth, 4),
         "\n");
   }
   return text;
 }
 
-std::string BackendText(const cts::Report& report) {
+std::string TestedBackendText(const cts::Report& report) {
   if (report.backend.empty()) return "unknown, the file has no manifest";
   return absl::StrCat(Printable(report.backend), " ", Printable(report.version),
                       ", by ", Printable(report.vendor));
@@ -202,10 +201,11 @@ std::string FailureText(const cts::TestResult& result) {
       result.test.items.empty()
           ? ""
           : absl::StrCat(" (", absl::StrJoin(result.test.items, ", "), ")");
-  std::string text = absl::StrCat(
-      "FAILED  ",
-      Wrap(absl::StrCat(result.test.name, How(result), items), kWidth - 8, 4),
-      "\n  ", Wrap(result.test.promise, kWidth, 2), "\n");
+  std::string text =
+      absl::StrCat("FAILED  ",
+                   Wrap(absl::StrCat(result.test.name, How(result), items),
+                        kTextWidth - 8, 4),
+                   "\n  ", Wrap(result.test.promise, kTextWidth, 2), "\n");
   text += Lines(result.messages, 4);
   if (!result.calls.empty()) {
     const size_t shown = std::min(kCallsShown, result.calls.size());
@@ -229,17 +229,18 @@ std::string StatementText(const cts::Report& report) {
       "  file          %s\n"
       "  SHA-256       %s\n"
       "  ABI           major %d, minor %d\n",
-      Verdict(report), BackendText(report), Printable(report.plugin),
+      Verdict(report), TestedBackendText(report), Printable(report.plugin),
       report.sha256, report.abi_major, report.abi_minor);
   absl::StrAppend(
       &text, "  capabilities  ",
-      Wrap(names.empty() ? "none" : absl::StrJoin(names, " "), kWidth, 16),
+      Wrap(names.empty() ? "none" : absl::StrJoin(names, " "), kTextWidth, 16),
       "\n");
   for (const std::string& device : report.devices) {
     absl::StrAppend(&text, "  device        ", Printable(device), "\n");
   }
-  absl::StrAppend(&text, "  seed          ", Wrap(SeedText(report), kWidth, 16),
-                  "\n  time          ", report.time, ", took ",
+  absl::StrAppend(&text, "  seed          ",
+                  Wrap(SeedText(report), kTextWidth, 16), "\n  time          ",
+                  report.time, ", took ",
                   absl::StrFormat("%.1f s\n", report.seconds));
   text += GroupTable(report);
   absl::StrAppendFormat(
@@ -271,8 +272,8 @@ std::string ListText() {
     absl::StrAppend(
         &text, "  ",
         Wrap(absl::StrCat(test.name, "  ", absl::StrJoin(test.items, " ")),
-             kWidth, 6),
-        "\n    ", Wrap(test.promise, kWidth, 4), "\n");
+             kTextWidth, 6),
+        "\n    ", Wrap(test.promise, kTextWidth, 4), "\n");
   }
   return text;
 }

@@ -14,7 +14,6 @@
 namespace devrt::tools {
 namespace {
 
-constexpr size_t kWidth = 80;
 constexpr size_t kIndent = 3;
 
 std::string Step(int number, std::string_view title) {
@@ -22,7 +21,7 @@ std::string Step(int number, std::string_view title) {
 }
 
 std::string Paragraph(std::string_view text) {
-  return std::string(kIndent, ' ') + Wrap(text, kWidth, kIndent) + "\n";
+  return std::string(kIndent, ' ') + Wrap(text, kTextWidth, kIndent) + "\n";
 }
 
 std::string Names(const std::vector<Device>& devices) {

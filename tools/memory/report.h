@@ -18,7 +18,7 @@ namespace devrt::tools {
 
 struct MemoryReport {
   const MemorySnapshot& snapshot;
-  const MemoryFigures& figures;
+  const SnapshotFigures& figures;
   const MemoryAnalysis& analysis;
   std::string title;  // the name of the file
 };

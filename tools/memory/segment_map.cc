@@ -20,7 +20,7 @@ namespace devrt::tools {
 
 namespace {
 
-constexpr double kWidth = 1120;
+constexpr double kMapPx = 1120;
 constexpr double kBar = 22;
 constexpr double kRow = 27;
 constexpr double kHeading = 26;
@@ -47,7 +47,7 @@ size_t RowsOf(const Group& group, double scale) {
   double x = 0;
   for (const SegmentSnapshot* s : group) {
     const double width = BarWidth(*s, scale);
-    if (x > 0 && x + width > kWidth) {
+    if (x > 0 && x + width > kMapPx) {
       ++rows;
       x = 0;
     }
@@ -65,13 +65,13 @@ double ScaleOf(const std::vector<NamedGroup>& groups) {
       largest = std::max(largest, s->size);
   }
   // So few bytes that two segments do not look like a wall ...
-  double scale = static_cast<double>(largest) / (kWidth / 4);
+  double scale = static_cast<double>(largest) / (kMapPx / 4);
   // ... and so many that blocks of a segment can be seen.
   const double most = static_cast<double>(largest) / kLeastLargest;
   for (; scale < most; scale *= 1.25) {
     size_t rows = 0;
     for (const NamedGroup& g : groups) rows += RowsOf(g.segments, scale);
-    if (rows <= kMostRows && static_cast<double>(largest) / scale <= kWidth) {
+    if (rows <= kMostRows && static_cast<double>(largest) / scale <= kMapPx) {
       break;
     }
   }
@@ -88,7 +88,7 @@ class Map {
     return absl::StrFormat(
         "<svg id=\"map\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
         "aria-label=\"Segments and their blocks\">\n%s</svg>\n",
-        kWidth, y_ + 2, svg_);
+        kMapPx, y_ + 2, svg_);
   }
 
  private:
@@ -151,7 +151,7 @@ class Map {
         "<path class=\"ruler\" d=\"M%.1f %.1fv6h%.1fv-6\"/><text "
         "class=\"axis\" "
         "x=\"%.1f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n",
-        kWidth - width - 1, y_ + 9, width, kWidth - width - 8, y_ + 16,
+        kMapPx - width - 1, y_ + 9, width, kMapPx - width - 8, y_ + 16,
         FormatBytes(bytes));
   }
 
@@ -164,7 +164,7 @@ class Map {
     uint64_t hidden_bytes = 0;
     for (const SegmentSnapshot* s : group) {
       const double width = BarWidth(*s, scale);
-      const bool is_full = x > 0 && x + width > kWidth;
+      const bool is_full = x > 0 && x + width > kMapPx;
       if (hidden > 0 || (is_full && rows == most_rows)) {
         ++hidden;
         hidden_bytes += s->size;

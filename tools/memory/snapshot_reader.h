@@ -15,11 +15,11 @@
 namespace devrt::tools {
 
 // By the keys of docs/reference/semantics.md 3.3: "num_ooms".
-using MemoryFigures = std::map<std::string, int64_t>;
+using SnapshotFigures = std::map<std::string, int64_t>;
 
 struct SnapshotFile {
   MemorySnapshot snapshot;  // its `statistics` are all 0
-  MemoryFigures figures;    // the statistics of the file
+  SnapshotFigures figures;  // the statistics of the file
 };
 
 // INVALID_ARGUMENT if the text is truncated, damaged or of another schema, or

@@ -14,7 +14,7 @@ namespace devrt::tools {
 
 namespace {
 
-constexpr size_t kOwners = 20;
+constexpr size_t kOwnerRows = 20;
 
 std::string Cell(std::string_view text) {
   return absl::StrFormat("<td class=\"n\">%s</td>", MarkupText(text));
@@ -96,7 +96,7 @@ std::string Owners(const MemoryReport& report) {
     html += "<th class=\"n\">at the peak</th><th class=\"n\">allocations</th>";
   }
   html += "</tr>\n";
-  const size_t shown = std::min(kOwners, a.owners.size());
+  const size_t shown = std::min(kOwnerRows, a.owners.size());
   for (size_t i = 0; i < shown; ++i) html += OwnerRow(report, i, most);
   html += "</table>\n";
   if (a.owners.size() > shown) {
@@ -147,7 +147,7 @@ std::string Number(const std::string& key, int64_t value) {
 }
 
 // One row for "active.all": its current, peak, allocated and freed.
-std::string Figures(const MemoryFigures& figures) {
+std::string Figures(const SnapshotFigures& figures) {
   std::map<std::string, std::map<std::string, std::string>> rows;
   std::string rest;
   for (const auto& [name, value] : figures) {

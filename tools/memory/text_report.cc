@@ -10,7 +10,7 @@ namespace devrt::tools {
 
 namespace {
 
-constexpr size_t kOwners = 10;
+constexpr size_t kOwnerLines = 10;
 constexpr size_t kChartColumns = 64;
 
 // Memory in use over time, one character for each column.
@@ -80,15 +80,15 @@ std::string Sums(const MemoryReport& report) {
 std::string Owners(const MemoryAnalysis& a) {
   if (a.owners.empty()) return "";
   Table table({"OWNER", "IN USE", "BLOCKS", "AT THE PEAK"});
-  for (size_t i = 0; i < std::min(kOwners, a.owners.size()); ++i) {
+  for (size_t i = 0; i < std::min(kOwnerLines, a.owners.size()); ++i) {
     const MemoryOwner& o = a.owners[i];
     table.Add({Printable(o.name), FormatBytes(o.bytes), WithCommas(o.blocks),
                FormatBytes(o.peak_bytes)});
   }
   std::string text = "\n" + table.Text(2);
-  if (a.owners.size() > kOwners) {
+  if (a.owners.size() > kOwnerLines) {
     text += absl::StrFormat("  and %s more\n",
-                            WithCommas(a.owners.size() - kOwners));
+                            WithCommas(a.owners.size() - kOwnerLines));
   }
   return text;
 }

@@ -19,7 +19,7 @@ namespace {
 
 using namespace svg;  // NOLINT(google-build-using-namespace)
 
-constexpr double kWidth = 1200;
+constexpr double kImagePx = 1200;
 constexpr double kMargin = 28;
 constexpr double kLeft = 190;    // where the bars begin
 constexpr double kRight = 1090;  // where they end
@@ -102,13 +102,13 @@ class SvgWriter {
                "style=\"max-width:100%%;height:auto\" "
                "font-family=\"'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', "
                "Arial, sans-serif\" font-size=\"13\" fill=\"%s\">\n",
-               kWidth, height_, kWidth, height_, kText) +
+               kImagePx, height_, kImagePx, height_, kText) +
            absl::StrFormat("<title>%s</title>\n<desc>%s</desc>\n",
                            MarkupText(title), MarkupText(summary)) +
            ArrowHead("arrow", kArrow) + ArrowHead("faint", kFaintArrow) +
            (Has(TimelineArrow::Kind::kMissing) ? ArrowHead("missing", kRed)
                                                : "") +
-           Box(0.5, 0.5, kWidth - 1, height_ - 1,
+           Box(0.5, 0.5, kImagePx - 1, height_ - 1,
                absl::StrFormat("rx=\"8\" fill=\"%s\" stroke=\"%s\"", kPaper,
                                kLine)) +
            Words(kMargin, 40, "font-size=\"20\" font-weight=\"600\"", title) +
@@ -124,7 +124,7 @@ class SvgWriter {
     // x.
     const auto add = [&](double sample, std::string_view words) {
       const double width = sample + 6 + WidthOf(words) + 18;
-      if (x > kMargin && x + width > kWidth - kMargin) {
+      if (x > kMargin && x + width > kImagePx - kMargin) {
         x = kMargin;
         y += kLegendHeight;
       }
@@ -205,7 +205,7 @@ class SvgWriter {
                    Cut(timeline_.rows[row].name, kLongestRowName));
       if (const uint64_t busy = BusyNs(row); busy > 0) {
         const double share = 100 * static_cast<double>(busy) / elapsed_;
-        out += Words(kWidth - kMargin, Middle(row) + 4.5,
+        out += Words(kImagePx - kMargin, Middle(row) + 4.5,
                      absl::StrFormat("text-anchor=\"end\" fill=\"%s\"", kFaint),
                      absl::StrFormat("%.0f %% busy", share));
       }
@@ -235,7 +235,7 @@ class SvgWriter {
   // True if a label that ends at `right` covers no later bar of the row.
   bool HasRoom(const TimelineOp& op, double right) const {
     // The end of the line has the text that says how busy the row was.
-    const double end = BusyNs(op.row) > 0 ? kRight + 8 : kWidth - kMargin;
+    const double end = BusyNs(op.row) > 0 ? kRight + 8 : kImagePx - kMargin;
     return right <= end &&
            std::none_of(timeline_.ops.begin(), timeline_.ops.end(),
                         [&](const TimelineOp& other) {

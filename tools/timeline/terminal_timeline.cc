@@ -14,7 +14,7 @@ namespace devrt::tools {
 namespace {
 
 // One character of a row.
-struct Cell {
+struct TerminalCell {
   std::string text = " ";
   int colour = 0;  // the background's; 0: no colour
 };
@@ -54,7 +54,7 @@ class TimelinePrinter {
   }
 
   std::string RowText(size_t row) const {
-    std::vector<Cell> cells(width_);
+    std::vector<TerminalCell> cells(width_);
     bool device_work = false;
     for (const TimelineOp& op : timeline_.ops) {
       if (op.row != row) continue;
@@ -72,13 +72,13 @@ class TimelinePrinter {
     return line;
   }
 
-  void Draw(const TimelineOp& op, std::vector<Cell>* cells) const {
+  void Draw(const TimelineOp& op, std::vector<TerminalCell>* cells) const {
     const KindStyle& style = StyleOf(op.kind);
     const size_t begin = std::min(Column(op.begin_ns), width_ - 1);
     const size_t end = std::max(begin + 1, std::min(Column(op.end_ns), width_));
     const std::string label = std::to_string(op.chunk);
     for (size_t i = begin; i < end; ++i) {
-      Cell& cell = (*cells)[i];
+      TerminalCell& cell = (*cells)[i];
       cell.colour = style.ansi;
       if (i - begin < label.size()) {
         cell.text = label[i - begin];
@@ -91,10 +91,10 @@ class TimelinePrinter {
     }
   }
 
-  std::string CellsText(const std::vector<Cell>& cells) const {
+  std::string CellsText(const std::vector<TerminalCell>& cells) const {
     std::string text;
     int colour = 0;
-    for (const Cell& cell : cells) {
+    for (const TerminalCell& cell : cells) {
       if (terminal_.colour && cell.colour != colour) {
         text += ColourChange(cell.colour);
         colour = cell.colour;
@@ -137,10 +137,11 @@ class TimelinePrinter {
     for (const OpKind kind : kAllKinds) {
       if (!timeline_.Has(kind)) continue;
       const KindStyle& style = StyleOf(kind);
-      const Cell bar{terminal_.colour    ? std::string("  ")
-                     : terminal_.unicode ? std::string(style.fill)
-                                         : std::string(1, style.ascii_fill),
-                     style.ansi};
+      const TerminalCell bar{terminal_.colour ? std::string("  ")
+                             : terminal_.unicode
+                                 ? std::string(style.fill)
+                                 : std::string(1, style.ascii_fill),
+                             style.ansi};
       const size_t width = Columns(bar.text) + 1 + Columns(style.name);
       if (column > kIndent && column + kGap + width > terminal_.columns) {
         text += "\n" + std::string(kIndent, ' ');

@@ -25,10 +25,6 @@ using trace::Record;
 // process would look like the main thread.
 constexpr uint64_t kFirstStream = 1001;
 
-bool Is(const Record& r, CallId id) {
-  return r.call == static_cast<uint8_t>(id);
-}
-
 const char* CallName(uint8_t call) {
   return call < layer::kCallCount ? layer::kCallNames[call] : "?";
 }

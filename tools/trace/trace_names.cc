@@ -25,10 +25,6 @@ constexpr uint64_t kEarly = 500;
 // The most threads that call one stream at once.
 constexpr int kMostAtOnce = 64;
 
-bool Is(const Record& r, CallId id) {
-  return r.call == static_cast<uint8_t>(id);
-}
-
 // Returns true if the call submits an operation to its stream.  A wait for an
 // event does so only in a simulator's default streams.
 bool Submits(const Record& r, const TraceNames::Stream& stream) {

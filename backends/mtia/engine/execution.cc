@@ -21,7 +21,6 @@ constexpr size_t kCompareBlock = 64;
 constexpr int kUnread = 0xff;  // NaN: what a kernel must not have read
 constexpr int32_t kIllegalAddress = 700;
 constexpr int32_t kAssert = 710;
-constexpr int32_t kLaunchFailure = 719;
 
 // The local address of `op->size` bytes at `ptr`, or nullptr with the fault of
 // `op` set.

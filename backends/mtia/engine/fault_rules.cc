@@ -16,7 +16,6 @@ using internal::FaultRule;
 constexpr int32_t kUnavailable = 46;
 constexpr int32_t kEccError = 214;
 constexpr int32_t kLinkError = 220;
-constexpr int32_t kLaunchFailure = 719;
 constexpr std::byte kFlipped{1};
 
 // The memory that `op` writes; nullptr: none is known.

@@ -15,6 +15,8 @@
 
 namespace devrt::mtia {
 
+inline constexpr int32_t kLaunchFailure = 719;  // CUDA's number
+
 // The fault `code` of `op`.  The text names the operation and its call site;
 // `what` says what happened.
 Fault DescribeFault(const Op& op, int32_t code, const std::string& what,

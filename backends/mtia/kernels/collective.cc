@@ -48,8 +48,8 @@ void ForEach(uint64_t size, F f) {
 }
 
 template <typename Op, typename Stored, bool kAverage>
-void Fold(const std::byte* const* in, uint32_t n, uint64_t count,
-          std::byte* out) {
+void FoldRanks(const std::byte* const* in, uint32_t n, uint64_t count,
+               std::byte* out) {
   using T = ComputeType<Stored>;
   constexpr uint64_t kBlock = 1024;
   T sum[kBlock];
@@ -84,7 +84,7 @@ RankFold Find(uint32_t dtype) {
     constexpr bool kIsBool = std::is_same_v<Stored, tensor::Bool>;
     if constexpr (!kIsFloat8 && !(kIsBool && !kIsOrder) &&
                   !(kIsComplex<Stored> && kIsOrder)) {
-      return &Fold<Op, Stored, kAverage>;
+      return &FoldRanks<Op, Stored, kAverage>;
     } else {
       return nullptr;
     }

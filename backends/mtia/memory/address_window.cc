@@ -33,10 +33,6 @@ uint64_t RoundDown(uint64_t value, uint64_t step) {
   return value & ~(step - 1);
 }
 
-uint64_t RoundUp(uint64_t value, uint64_t step) {
-  return RoundDown(value + step - 1, step);
-}
-
 std::string SystemError(const std::string& what) {
   return what + ": " + std::strerror(errno);
 }

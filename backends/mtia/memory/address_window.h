@@ -25,6 +25,10 @@ inline constexpr uint64_t kMaxAlignment = 1ull << 30;
 inline constexpr uint64_t kMaxAddresses = 64ull << 40;
 
 uint64_t PageSize();
+// `step` is a power of two.
+inline uint64_t RoundUp(uint64_t value, uint64_t step) {
+  return (value + step - 1) & ~(step - 1);
+}
 
 // All windows of a machine have one size, 1 << WindowShift(config), so that a
 // shift finds the window of an address.

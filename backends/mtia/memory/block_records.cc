@@ -14,10 +14,6 @@ constexpr uint64_t kSmallShare = 4;  // a quarter of the window
 // Freed blocks may keep this many bytes resident at a reset.
 constexpr uint64_t kMaxResident = 16ull << 20;
 
-uint64_t RoundUp(uint64_t value, uint64_t step) {
-  return (value + step - 1) & ~(step - 1);
-}
-
 }  // namespace
 
 bool BlockRecords::Options::operator==(const Options& other) const {
