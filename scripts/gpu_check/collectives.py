@@ -37,12 +37,14 @@ OPS = {"all_reduce": "all-reduce", "all_gather": "all-gather",
 
 
 def library(check, options):
-    """Returns the variables that name NCCL's library: that of a wheel, such as
-    PyTorch's.  The programs look elsewhere by themselves.
+    """Returns the variables that name NCCL's library: the user's choice, or that of a
+    wheel, such as PyTorch's.  The programs look elsewhere by themselves.
     """
     if options.simulated:
         return {"DEVRT_NCCL_LIBRARY": check.path(FAKE),
                 "DEVRT_FAKE_NCCL_MAY_BLOCK": "1", "DEVRT_MTIA": "mode=threaded"}
+    if "DEVRT_NCCL_LIBRARY" in check.environment:
+        return {}
     wheels = [pathlib.Path(folder) / "nvidia/nccl/lib/libnccl.so.2"
               for folder in sys.path if folder]
     found = [str(path.resolve()) for path in wheels if path.exists()]

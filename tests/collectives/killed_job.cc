@@ -76,6 +76,7 @@ absl::Status Calls(const KilledPlan& plan, collectives::Bootstrap* bootstrap) {
   KilledJob::Rank& mine = JobOfThisRank().ranks[rank];
   collectives::Options options;
   options.provider = plan.provider;
+  options.shared_device = plan.shared_device;
   options.init_timeout = plan.init_timeout;
   options.timeout = plan.timeout;
   DEVRT_ASSIGN_OR_RETURN(const Device device, GetDevice(plan.device(rank)));

@@ -37,6 +37,7 @@ struct KilledPlan {
   int points_without_a_call = 0;
   std::string provider;
   std::function<std::string(int rank)> device;  // "cuda:1"
+  bool shared_device = false;                   // several ranks have one
   // In the process of each rank, before all else.
   std::function<absl::Status()> prepare = [] { return absl::OkStatus(); };
   absl::Duration init_timeout, timeout;

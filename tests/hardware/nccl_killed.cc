@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank of a job over NCCL is killed at each of 100 points (K-C10, K-C15): one
-// process for each GPU, of four at most.  Skipped on fewer than two GPUs and
-// without a libnccl.so.2, which DEVRT_NCCL_LIBRARY can name.
+// process for each GPU, of four at most, or two on one GPU (nccl_devices.h).
+// Skipped where that cannot be, and without a libnccl.so.2, which
+// DEVRT_NCCL_LIBRARY can name.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "devrt/collectives/communicator.h"
 #include "devrt/devrt.h"
 #include "tests/collectives/killed_job.h"
+#include "tests/hardware/nccl_devices.h"
 
 namespace devrt::hardware {
 namespace {
@@ -21,9 +23,12 @@ namespace {
 using testing::KilledJob;
 using testing::KilledPlan;
 
-// Returns the number of ranks that this machine can have.  A child process
-// opens the devices, because the processes of the ranks begin as copies of this
-// one.
+// Two ranks that share a GPU.
+constexpr int kShared = 100;
+
+// Returns the number of ranks that this machine can have, or kShared.  A child
+// process opens the devices, because the processes of the ranks begin as copies
+// of this one.
 int Ranks() {
   const pid_t child = fork();
   if (child == 0) {
@@ -34,6 +39,7 @@ int Ranks() {
       std::fprintf(stderr, "%s\n", status.ToString().c_str());
       _exit(0);
     }
+    if (devices->size() == 1 && RanksMayShare((*devices)[0])) _exit(kShared);
     _exit(static_cast<int>(
         std::min<size_t>(devices->size(), KilledJob::kMaxRanks)));
   }
@@ -47,8 +53,12 @@ TEST(NcclKilledRank, AtEachOfAHundredPoints) {
   plan.ranks = Ranks();
   ASSERT_GE(plan.ranks, 0);
   if (plan.ranks < 2) GTEST_SKIP() << "needs two GPUs and NCCL";
+  plan.shared_device = plan.ranks == kShared;
+  if (plan.shared_device) plan.ranks = 2;
   plan.provider = "nccl";
-  plan.device = [](int rank) { return absl::StrCat("cuda:", rank); };
+  plan.device = [shared = plan.shared_device](int rank) {
+    return absl::StrCat("cuda:", shared ? 0 : rank);
+  };
   // The ranks of several jobs begin at once.
   plan.init_timeout = absl::Seconds(10);
   plan.timeout = absl::Seconds(2);
