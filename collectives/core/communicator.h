@@ -128,7 +128,9 @@ struct Options {
   // Of one operation, from its submission to its end.
   absl::Duration timeout = absl::Minutes(10);
   OnFailure on_failure = OnFailure::kAbort;
-  bool shared_device = false;  // several ranks may have one device
+  // Several ranks may have one device.  Each of them takes a stream of its own:
+  // in one stream they would wait for each other.
+  bool shared_device = false;
   // A thread looks for failures and timeouts, every 100 ms.  Without it, Wait
   // and a submission that fails find both, state() and failure() find what the
   // engine tells, and nothing ends the work meanwhile.  Then, with an infinite

@@ -166,6 +166,7 @@ devrt_status Engine::comm_begin(uint32_t device, uint32_t ranks, uint32_t rank,
   std::memcpy(&native_id, id, sizeof native_id);
   auto member = std::make_unique<Member>(library_, devices_[device], ranks,
                                          rank, wanted.name);
+  if (wanted.shared_device != 0) member->ShareDevice();
   DeviceScope scope;
   if (devrt_status error = scope.Enter(devices_[device])) return error;
   Config config = member->config();

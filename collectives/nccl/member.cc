@@ -25,7 +25,9 @@ Member::Member(const Library& library, devrt::internal::DeviceGate* device,
       rank_(rank),
       name_(name != nullptr ? name : ""),
       parent_(parent) {
-  if (parent != nullptr && parent->waits()) LetWait();
+  if (parent == nullptr) return;
+  if (parent->waits()) LetWait();
+  shares_device_ = parent->shares_device();
 }
 
 void Member::LetWait() {

@@ -66,6 +66,10 @@ class Member {
   // BlockingComm::IsPossible: before the first poll.
   void LetWait();
   bool waits() const { return blocking_ != nullptr; }
+  // Of the option shared_device, and of the children: other ranks may have this
+  // rank's device.
+  void ShareDevice() { shares_device_ = true; }
+  bool shares_device() const { return shares_device_; }
   // The one for submissions, once the member has been ready.
   Comm calls() const { return waits() ? blocking_->calls() : native(); }
   // Returns true while polls make communicators.
@@ -185,6 +189,7 @@ class Member {
   const std::string name_;
   Member* parent_;
   Comm native_ = nullptr;
+  bool shares_device_ = false;
   Comm no_child_ = nullptr;
   std::unique_ptr<BlockingComm> blocking_;
   std::atomic<uint32_t> state_{kPending};

@@ -102,6 +102,27 @@ devrt_status CheckAlike(const Parts& parts) {
   return nullptr;
 }
 
+// Ranks of one device wait for each other: in one stream the first of them would
+// keep the second from its beginning for ever.
+devrt_status CheckSharedStreams(const Parts& parts) {
+  for (const Part* a = parts.begin(); a != parts.end(); ++a) {
+    if (!a->member->shares_device()) continue;
+    for (const Part* b = a + 1; b != parts.end(); ++b) {
+      if (b->member->device() != a->member->device() ||
+          b->member->rank() == a->member->rank() || b->stream != a->stream) {
+        continue;
+      }
+      return Refuse(
+          DEVRT_INVALID_ARGUMENT,
+          absl::StrCat(a->member->Describe(), " and ", b->member->Describe(),
+                       " have one stream, in which the second operation begins "
+                       "when the first has ended, which waits for the second: "
+                       "give each rank of the device a stream"));
+    }
+  }
+  return nullptr;
+}
+
 // True for the numbers of CUDA's default streams, legacy and per-thread: such a
 // handle means the stream of the current device.
 bool IsNumber(Stream stream) {
@@ -188,6 +209,7 @@ devrt_status Engine::SubmitSeveral(const devrt_submission_v0* submissions,
       return error;
     }
   }
+  if (devrt_status error = CheckSharedStreams(parts)) return error;
 
   DeviceScope scope;
   if (devrt_status error = EnterDevices(library_, parts, &scope)) return error;

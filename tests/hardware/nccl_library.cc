@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators over NCCL on GPUs: what the library adds to the provider.  One
-// rank on each of the first one, two or four GPUs, in one process.  Where there
-// are fewer, ranks share them (nccl_devices.h).
+// rank on each of the first one, two or four GPUs, in one process.
 #include <atomic>
 #include <cstdio>
 #include <map>
@@ -22,7 +21,6 @@
 #include "tests/collectives/random_program.h"
 #include "tests/hardware/capture.h"
 #include "tests/hardware/cuda_test.h"
-#include "tests/hardware/nccl_devices.h"
 
 namespace devrt::hardware {
 namespace {
@@ -63,13 +61,12 @@ class NcclLibrary : public CudaTest,
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    const size_t found = devices.size();
-    devices = DevicesOfRanks(std::move(devices), GetParam());
     if (devices.size() < GetParam()) {
-      GTEST_SKIP() << "this machine has " << found << " GPUs";
+      GTEST_SKIP() << "this machine has " << devices.size() << " GPUs";
     }
-    shared_ = found < GetParam();
-    auto made = Communicator::CreateAll(devices, Shared({}));
+    devices.erase(devices.begin() + static_cast<std::ptrdiff_t>(GetParam()),
+                  devices.end());
+    auto made = Communicator::CreateAll(devices);
     if (absl::IsUnavailable(made.status())) GTEST_SKIP() << made.status();
     ASSERT_OK(made);
     std::printf("nccl %s from %s\n", (*made)[0].provider().version.c_str(),
@@ -77,13 +74,8 @@ class NcclLibrary : public CudaTest,
     Finish(&*made);
   }
 
-  // The options for these devices.
-  Options Shared(Options options) const {
-    options.shared_device = shared_;
-    return options;
-  }
   std::vector<Communicator> MakeRanks(const Options& options = {}) const {
-    return Must(Communicator::CreateAll(devices, Shared(options)));
+    return Must(Communicator::CreateAll(devices, options));
   }
   static void Finish(std::vector<Communicator>* ranks) {
     EXPECT_OK(Communicator::FinishAll(*ranks, absl::Now() + absl::Seconds(60)));
@@ -117,9 +109,6 @@ class NcclLibrary : public CudaTest,
     EXPECT_OK(rank->AllReduce(x, x, ops::Reduction::kSum, stream));
     return hold;
   }
-
- private:
-  bool shared_ = false;  // several ranks have one GPU
 };
 
 TEST_P(NcclLibrary, Computes) {
@@ -131,7 +120,7 @@ TEST_P(NcclLibrary, Computes) {
   Finish(&ranks);
 }
 
-// Two ranks have one GPU.  NCCL allows it from 2.30, if the user asks for it.
+// Two ranks have one GPU.
 TEST_P(NcclLibrary, RefusesOneDeviceForTwoRanks) {
   std::vector<Device> twice = {devices[0], devices[0]};
   EXPECT_THAT(Communicator::CreateAll(twice).status(),
@@ -140,7 +129,6 @@ TEST_P(NcclLibrary, RefusesOneDeviceForTwoRanks) {
                              HasSubstr("nccl needs a device for each rank"))));
   Options options;
   options.shared_device = true;
-  if (RanksMayShare(devices[0])) return;
   EXPECT_THAT(Communicator::CreateAll(twice, options).status(),
               StatusIs(absl::StatusCode::kUnimplemented,
                        AnyOf(HasSubstr("cannot share one"),
@@ -286,8 +274,7 @@ TEST_P(NcclLibrary, ComparesTheCallsOfTheRanks) {
   std::vector<std::thread> threads;
   for (int i = 0; i < size; ++i) {
     threads.emplace_back([&, i] {
-      auto made =
-          Communicator::Create(devices[i], *bootstraps[i], Shared(options));
+      auto made = Communicator::Create(devices[i], *bootstraps[i], options);
       ASSERT_OK(made);
       Communicator rank = *std::move(made);
       const Array x = Ones(i, i == 1 ? 32 : 64);
@@ -325,7 +312,7 @@ TEST_P(NcclLibrary, RunsRandomPrograms) {
       Options options;
       if (of_some) options.on_failure = collectives::OnFailure::kReport;
       ranks = Must(Communicator::CreateAll(
-          {devices.data(), static_cast<size_t>(size)}, Shared(options)));
+          {devices.data(), static_cast<size_t>(size)}, options));
     }
     RandomProgram(seed, &ranks,
                   of_some ? RandomProgram::Submissions::kOfSomeRanks

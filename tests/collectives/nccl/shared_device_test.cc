@@ -3,6 +3,7 @@
 // Several ranks on one device: which libraries can, and with which settings.
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/collectives/nccl/nccl_fixture.h"
@@ -61,6 +62,42 @@ TEST_F(NcclSharedDevice, NeedsSettingsOfTheLibrary) {
   EXPECT_EQ(Begin(), "");
   unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
   unsetenv("NCCL_NVLS_ENABLE");
+}
+
+// NCCL itself hangs: found with 2.32.3 on one GPU.
+TEST_F(NcclSharedDevice, RefusesOneStreamForTwoRanks) {
+  if (!Has(DEVRT_COLLECTIVES_SHARED_DEVICE)) GTEST_SKIP() << "it has none";
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  const Device device = Must(Devices(BackendName()))[0];
+  std::vector<Rank> ranks;
+  for (int i = 0; i < 2; ++i) ranks.emplace_back(device);
+  const Id id = NewId();
+  const devrt_comm_options_v0 options = Named("test", true);
+  for (uint32_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(Text(Call<&devrt_collectives_v0::comm_begin>(
+                  0u, 2u, i, static_cast<const void*>(id.bytes), id.size,
+                  &options, &ranks[i].comm)),
+              "");
+  }
+  ASSERT_EQ(Text(WaitReady(CommsOf(ranks))), "");
+  std::vector<devrt_collective_v0> ops;
+  for (Rank& rank : ranks) {
+    ops.push_back(Op(DEVRT_COLLECTIVE_ALL_REDUCE,
+                     rank.Upload(std::vector<char>(64, 1)), rank.Allocate(64),
+                     64, DEVRT_UINT8));
+  }
+  // On two streams the fake library cannot run them: it computes on the one
+  // engine of the device.
+  const devrt_stream own = std::exchange(ranks[1].stream, ranks[0].stream);
+  EXPECT_EQ(Text(SubmitTogether(&ranks, ops)),
+            "communicator \"test\" (rank 0 of 2, cuda:0) and communicator "
+            "\"test\" (rank 1 of 2, cuda:0) have one stream, in which the "
+            "second operation begins when the first has ended, which waits for "
+            "the second: give each rank of the device a stream");
+  ranks[1].stream = own;
+  for (Rank& rank : ranks) EXPECT_EQ(Text(rank.Synchronize()), "");
+  for (Rank& rank : ranks) EXPECT_EQ(Text(rank.Abort()), "");
+  unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
 }  // namespace
