@@ -242,8 +242,9 @@ void KillAtEachPoint(const KilledPlan& plan, int together) {
   ASSERT_LE(plan.ranks, KilledJob::kMaxRanks);
   int named = 0;
   double slowest = 0;
-  for (int first = 1; first <= plan.points; first += together) {
-    std::vector<Run> runs(std::min(together, plan.points - first + 1));
+  for (int first = plan.first_point; first <= plan.last_point;
+       first += together) {
+    std::vector<Run> runs(std::min(together, plan.last_point - first + 1));
     for (size_t i = 0; i < runs.size(); ++i) {
       runs[i].point = first + static_cast<int>(i);
       runs[i].victim = runs[i].point % plan.ranks;
@@ -265,12 +266,13 @@ void KillAtEachPoint(const KilledPlan& plan, int together) {
     }
     if (::testing::Test::HasFailure()) return;
   }
-  EXPECT_EQ(named, plan.points - plan.points_without_a_call);
+  EXPECT_EQ(named, plan.last_point - std::max(plan.points_without_a_call,
+                                              plan.first_point - 1));
   ::testing::Test::RecordProperty("named", named);
   ::testing::Test::RecordProperty("slowest_seconds", absl::StrCat(slowest));
   std::printf(
-      "%d points, %d named; the slowest survivor returned after %.2f s\n",
-      plan.points, named, slowest);
+      "points %d to %d, %d named; the slowest survivor returned after %.2f s\n",
+      plan.first_point, plan.last_point, named, slowest);
 }
 
 }  // namespace devrt::testing

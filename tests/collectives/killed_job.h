@@ -31,8 +31,9 @@ namespace devrt::testing {
 
 struct KilledPlan {
   int ranks = 2;
-  int calls = 20;    // of each rank
-  int points = 100;  // each in a job of its own
+  int calls = 20;  // of each rank
+  // Each in a job of its own.
+  int first_point = 1, last_point = 100;
   // The first points, where the killed rank may have no call in its record.
   int points_without_a_call = 0;
   std::string provider;

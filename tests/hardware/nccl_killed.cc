@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank of a job over NCCL is killed at each of 100 points (K-C10, K-C15): one
-// process for each GPU, of four at most, or two on one GPU (nccl_devices.h).
+// process for each GPU, of four at most, or two on one GPU
+// where NCCL allows that (from 2.30, with NCCL_MULTI_RANK_GPU_ENABLE=1).
 // Skipped where that cannot be, and without a libnccl.so.2, which
 // DEVRT_NCCL_LIBRARY can name.
 #include <gtest/gtest.h>
@@ -10,18 +11,28 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "devrt/collectives/communicator.h"
 #include "devrt/devrt.h"
 #include "tests/collectives/killed_job.h"
-#include "tests/hardware/nccl_devices.h"
 
 namespace devrt::hardware {
 namespace {
 
 using testing::KilledJob;
 using testing::KilledPlan;
+
+// True if several ranks may have the device.
+bool RanksMayShare(Device device) {
+  const auto engine = collectives::EngineOf(device);
+  const char* const enabled = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return engine.ok() && enabled != nullptr && std::string(enabled) == "1" &&
+         std::count(engine->features.begin(), engine->features.end(),
+                    "shared_device") != 0;
+}
 
 // Two ranks that share a GPU.
 constexpr int kShared = 100;
@@ -48,8 +59,14 @@ int Ranks() {
   return WEXITSTATUS(end);
 }
 
-TEST(NcclKilledRank, AtEachOfAHundredPoints) {
+// A test for each quarter of the points: on one GPU the ranks take turns, and
+// one quarter takes minutes.
+class NcclKilledRank : public ::testing::TestWithParam<int> {};
+
+TEST_P(NcclKilledRank, AtEachPoint) {
   KilledPlan plan;
+  plan.first_point = GetParam();
+  plan.last_point = GetParam() + 24;
   plan.ranks = Ranks();
   ASSERT_GE(plan.ranks, 0);
   if (plan.ranks < 2) GTEST_SKIP() << "needs two GPUs and NCCL";
@@ -73,8 +90,14 @@ TEST(NcclKilledRank, AtEachOfAHundredPoints) {
   plan.in_call = {absl::ZeroDuration(), absl::Microseconds(20),
                   absl::Microseconds(100), absl::Microseconds(200)};
   plan.points_without_a_call = 10;
-  KillAtEachPoint(plan, /*together=*/10);
+  KillAtEachPoint(plan, /*together=*/plan.shared_device ? 2 : 10);
 }
+
+INSTANTIATE_TEST_SUITE_P(Points, NcclKilledRank,
+                         ::testing::Values(1, 26, 51, 76),
+                         [](const ::testing::TestParamInfo<int>& param) {
+                           return "from_" + std::to_string(param.param);
+                         });
 
 }  // namespace
 }  // namespace devrt::hardware

@@ -27,6 +27,13 @@ def make(count=2, **options):
     return collectives.init_all(devices, watch=False, **options)
 
 
+def all_reduce(ranks, values):
+    """Sums the values on all ranks.  Each rank has a stream, as ranks of one device need."""
+    with collectives.group():
+        for rank, x in zip(ranks, values):
+            rank.all_reduce(x, stream=devrt.Stream(rank.device))
+
+
 def full(rank, value=1, count=256):
     return devrt.full(count, value, dtype="float32", device=rank.device)
 
@@ -66,9 +73,7 @@ def test_operations_on_registered_memory(pair):
         assert isinstance(first, collectives.Registration)
         assert last_call() in (None, "ncclCommRegister")
         for _ in range(2):
-            with collectives.group():
-                for rank, x in zip(pair, values):
-                    rank.all_reduce(x)
+            all_reduce(pair, values)
     assert last_call() in (None, "ncclCommDeregister")
     assert [x.tolist() for x in values] == [[6.0] * 256] * 2
     assert [rank.state for rank in pair] == ["ready", "ready"]
@@ -108,9 +113,7 @@ def test_the_second_release_does_nothing(pair):
 def test_memory_of_no_bytes_and_one_array_twice(pair):
     x = full(pair[0])
     with pair[0].register(x[:0]), pair[0].register(x), pair[0].register(x):
-        with collectives.group():
-            for rank, value in zip(pair, (x, full(pair[1]))):
-                rank.all_reduce(value)
+        all_reduce(pair, (x, full(pair[1])))
     assert x.tolist() == [2.0] * 256
 
 

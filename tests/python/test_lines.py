@@ -103,9 +103,13 @@ def test_what_another_library_lets_go(history, later):
     assert os.path.basename(free["file"]) == "storage_end.cc", free
 
 
-def test_histories_of_two_devices_end_one_by_one():
+def needs_two_devices():
     if len(devrt.devices(BACKEND)) < 2:
         pytest.skip(f"needs two devices of {BACKEND}")
+
+
+def test_histories_of_two_devices_end_one_by_one():
+    needs_two_devices()
     one = f"{BACKEND}:1"
     for device in (ZERO, one):
         devrt.record_memory_history(device=device)
@@ -141,6 +145,7 @@ print(s.id, *[use(d) for d in (zero, zero, f"{zero[:-1]}1")])
 
 def trace(tmp_path, **env):
     """The program, the numbers that it printed, the events of its trace."""
+    needs_two_devices()
     if "DEVRT_TOOL" not in os.environ:
         pytest.skip("no devrt command")
     program, ring = tmp_path / "program.py", tmp_path / "ring"
