@@ -267,6 +267,7 @@ void FollowFailure(Comm* comm, const absl::Status& failure) {
     comm->failure =
         absl::Status(failure.code(), absl::StrCat(failure.message(), others));
   }
+  comm->followed.store(true);
   ExchangeRecords(comm, failure);
 }
 
@@ -281,6 +282,21 @@ absl::Status PollForFailure(Comm* comm) {
       return status;
     }
     Fail(comm, status);
+  }
+  const MutexLock lock(&comm->mutex);
+  return comm->failure;
+}
+
+absl::Status PollForWholeFailure(Comm* comm) {
+  const absl::Status status = PollForFailure(comm);
+  if (status.ok() || comm->ring->folder().empty()) return status;
+  // A failure is known 100 ms behind the timeout at most, and the call returns
+  // within a second of that.
+  const absl::Time end = absl::Now() + absl::Milliseconds(800);
+  for (uint32_t turn = 0; comm->state.load() == State::kFailed &&
+                          !comm->followed.load() && absl::Now() < end;
+       ++turn) {
+    PauseBetweenPolls(comm->provider, turn);
   }
   const MutexLock lock(&comm->mutex);
   return comm->failure;

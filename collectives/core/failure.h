@@ -25,6 +25,11 @@ namespace devrt::collectives::internal {
 // while it is ready or finished.
 absl::Status PollForFailure(Comm* comm);
 
+// As PollForFailure, for a call that returns the failure: waits until another
+// thread, such as the watch, has added what the records of the other ranks say,
+// 800 ms at most.
+absl::Status PollForWholeFailure(Comm* comm);
+
 // Returns true if the communicator is not ready, or the engine says that it has
 // failed.  Ends and notes nothing, which may take long.
 bool HasFailed(Comm* comm);
