@@ -362,7 +362,8 @@ def init(
     init_timeout: seconds, of this call and of split.
     on_failure: "report", "abort" (all communicators of the device) or "terminate" (the
         process, with code 134).
-    shared_device: other ranks may have this device, for tests.
+    shared_device: other ranks may have this device, for tests.  Each takes a stream of
+        its own.
     check_signatures: before each submission the ranks compare their collectives over
         the bootstrap, so that a mismatch is a ValueError with every rank's line instead
         of a hang.  Slow: for the search of one.
