@@ -102,8 +102,8 @@ devrt_status CheckAlike(const Parts& parts) {
   return nullptr;
 }
 
-// Ranks of one device wait for each other: in one stream the first of them would
-// keep the second from its beginning for ever.
+// Ranks of one device wait for each other: in one stream the first would keep
+// the second from its beginning for ever.
 devrt_status CheckSharedStreams(const Parts& parts) {
   for (const Part* a = parts.begin(); a != parts.end(); ++a) {
     if (!a->member->shares_device()) continue;

@@ -2,12 +2,8 @@
 //
 // Communicators over the fake NCCL: what the library does for an engine whose
 // operations never end by themselves.
-#include <stdlib.h>
-
 #include <chrono>
-#include <filesystem>
 #include <numeric>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -303,36 +299,6 @@ TEST_F(NcclCommunicators, FailInTimeBesideAnAbortThatHangs) {
   EXPECT_EQ(first[0].comm()->state.load(), State::kFailed);
   EXPECT_EQ(second[1].comm()->state.load(), State::kFailed);
   fake_nccl_let_go();
-}
-
-// The watch has found the failure, and is in an abort that takes a while.
-TEST_F(NcclCommunicators, TellAWaitWhatTheRecordsSayBehindAnAbort) {
-  std::string folder = ::testing::TempDir() + "/behind_an_abort.XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  setenv("DEVRT_COLLECTIVES_RECORD", folder.c_str(), 1);
-  fake_nccl_knobs knobs = {};
-  knobs.abort_hangs = 1;
-  fake_nccl_set(&knobs);
-  Options options;
-  options.timeout = absl::Milliseconds(50);
-  std::vector<Communicator> ranks = MakeRanks(options);
-  unsetenv("DEVRT_COLLECTIVES_RECORD");
-  const Array x = Ints(0, {1});
-  ASSERT_OK(ranks[0].AllReduce(x, x));  // the other ranks do not come
-  const absl::Time end = absl::Now() + absl::Seconds(20);
-  while (ranks[0].comm()->state.load() == State::kReady && absl::Now() < end) {
-    std::this_thread::yield();
-  }
-  std::thread helper([] {
-    absl::SleepFor(absl::Milliseconds(20));  // the Wait has begun, most times
-    fake_nccl_let_go();
-  });
-  EXPECT_THAT(ranks[0].Wait(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("; by their records: they differ at 1")));
-  helper.join();
-  ranks.clear();
-  std::filesystem::remove_all(folder);
 }
 
 // A rank that waits for others in vain fails, and leaves nothing of the child.

@@ -5,6 +5,7 @@
 // lose their devices.
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -55,6 +56,36 @@ class NcclEnds : public ::testing::Test {
     return Must(GetDevice("cuda:" + std::to_string(i)));
   }
 };
+
+// The watch has found the failure, and is in an abort that takes a while.
+TEST_F(NcclEnds, TellAWaitWhatTheRecordsSayBehindAnAbort) {
+  std::string folder = ::testing::TempDir() + "/behind_an_abort.XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  setenv("DEVRT_COLLECTIVES_RECORD", folder.c_str(), 1);
+  fake_nccl_knobs knobs = {};
+  knobs.abort_hangs = 1;
+  Set(knobs);
+  Options options;
+  options.timeout = absl::Milliseconds(50);
+  {
+    auto ranks = Must(Communicator::CreateAll({Gpu(0), Gpu(1)}, options));
+    unsetenv("DEVRT_COLLECTIVES_RECORD");
+    const Array x = Must(Array::Zeros({4}, kInt32, Gpu(0)));
+    ASSERT_OK(ranks[0].AllReduce(x, x));  // rank 1 does not come
+    EXPECT_TRUE(Await([&] {
+      return ranks[0].comm()->state.load() != collectives::State::kReady;
+    }));
+    std::thread helper([] {
+      absl::SleepFor(absl::Milliseconds(20));  // the Wait has begun, most times
+      fake_nccl_let_go();
+    });
+    EXPECT_THAT(ranks[0].Wait(),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         HasSubstr("; by their records: they differ at 1")));
+    helper.join();
+  }
+  std::filesystem::remove_all(folder);
+}
 
 // A bootstrap that says when its rank has come.
 class Noted : public Bootstrap {
