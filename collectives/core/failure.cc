@@ -287,15 +287,20 @@ absl::Status PollForFailure(Comm* comm) {
   return comm->failure;
 }
 
-absl::Status PollForWholeFailure(Comm* comm) {
+absl::Status PollForWholeFailure(Comm* comm, absl::Time deadline) {
+  DEVRT_RETURN_IF_ERROR(CheckNotForked(*comm));
   const absl::Status status = PollForFailure(comm);
-  if (status.ok() || comm->ring->folder().empty()) return status;
-  // A failure is known 100 ms behind the timeout at most, and the call returns
-  // within a second of that.
-  const absl::Time end = absl::Now() + absl::Milliseconds(800);
-  for (uint32_t turn = 0; comm->state.load() == State::kFailed &&
-                          !comm->followed.load() && absl::Now() < end;
-       ++turn) {
+  // The simulator has no watch, and follows a failure on the thread that finds
+  // it.
+  if (comm->state.load() != State::kFailed || comm->ring->folder().empty() ||
+      comm->provider.Has(DEVRT_COLLECTIVES_OWN_DEADLINES)) {
+    return status;
+  }
+  // The watch finds a failure within 100 ms, and the call returns within a
+  // second.
+  const absl::Time end =
+      std::min(absl::Now() + absl::Milliseconds(800), deadline);
+  for (uint32_t turn = 0; !comm->followed.load() && absl::Now() < end; ++turn) {
     PauseBetweenPolls(comm->provider, turn);
   }
   const MutexLock lock(&comm->mutex);

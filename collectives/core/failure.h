@@ -27,8 +27,8 @@ absl::Status PollForFailure(Comm* comm);
 
 // As PollForFailure, for a call that returns the failure: waits until another
 // thread, such as the watch, has added what the records of the other ranks say,
-// 800 ms at most.
-absl::Status PollForWholeFailure(Comm* comm);
+// 800 ms at most, and not behind the deadline.
+absl::Status PollForWholeFailure(Comm* comm, absl::Time deadline);
 
 // Returns true if the communicator is not ready, or the engine says that it has
 // failed.  Ends and notes nothing, which may take long.

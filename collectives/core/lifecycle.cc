@@ -66,7 +66,7 @@ absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
       deadline == absl::InfiniteFuture();
   for (uint32_t turn = 0;; ++turn) {
     if (comm->state.load() != State::kFinished) {
-      DEVRT_RETURN_IF_ERROR(PollForWholeFailure(comm));
+      DEVRT_RETURN_IF_ERROR(PollForWholeFailure(comm, deadline));
       FailIfLate(comm);
     }
     bool is_done = true;
@@ -81,7 +81,7 @@ absl::Status WaitFor(Comm* comm, StreamRef stream, absl::Time deadline,
     if (is_done) {
       // The work may have ended because the communicator has failed.
       if (comm->state.load() != State::kFinished) {
-        DEVRT_RETURN_IF_ERROR(PollForWholeFailure(comm));
+        DEVRT_RETURN_IF_ERROR(PollForWholeFailure(comm, deadline));
       }
       return status;
     }

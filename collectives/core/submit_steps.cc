@@ -92,7 +92,8 @@ absl::Status Explain(absl::Span<Comm* const> comms, absl::Status status) {
   }
   for (Comm* const comm : comms) {
     FailIfLate(comm);
-    const absl::Status failure = PollForWholeFailure(comm);
+    const absl::Status failure =
+        PollForWholeFailure(comm, absl::InfiniteFuture());
     if (failure.ok()) continue;
     return absl::IsAborted(status) ? CheckReady(*comm) : failure;
   }

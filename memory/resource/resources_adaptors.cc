@@ -341,7 +341,9 @@ std::shared_ptr<MemoryResource> LoggingResource(
   return std::make_shared<Logging>(std::move(upstream), std::move(sink));
 }
 
+// Here, so that the library has the vtable.
 StatisticsResource::~StatisticsResource() = default;
+
 std::shared_ptr<StatisticsResource> StatisticsResource::Make(
     std::shared_ptr<MemoryResource> upstream) {
   if (upstream == nullptr) return nullptr;

@@ -16,7 +16,8 @@
 namespace devrt::internal {
 
 // Stands between a layer with empty slots and its caller: sends calls of empty
-// slots to the next link.
+// slots to the next link.  Not of the unnamed namespace: a member of
+// LayerChain::Link.
 struct LayerRelay {
   void* self;
   devrt_ops_v0 ops;

@@ -46,8 +46,8 @@ def library(check, options):
     if options.simulated:
         return {"DEVRT_NCCL_LIBRARY": check.path(FAKE),
                 "DEVRT_FAKE_NCCL_MAY_BLOCK": "1", "DEVRT_MTIA": "mode=threaded"}
-    if "DEVRT_NCCL_LIBRARY" in check.environment:
-        return {}
+    if chosen := os.environ.get("DEVRT_NCCL_LIBRARY"):
+        return {"DEVRT_NCCL_LIBRARY": chosen}
     wheels = [pathlib.Path(folder) / "nvidia/nccl/lib/libnccl.so.2"
               for folder in sys.path if folder]
     found = [str(path.resolve()) for path in wheels if path.exists()]

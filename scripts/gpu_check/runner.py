@@ -70,8 +70,7 @@ class Runner:
         self.part = None
         self.environment = {
             name: value for name, value in os.environ.items()
-            if not name.startswith("DEVRT_") or library_path
-            or name == "DEVRT_NCCL_LIBRARY"}
+            if not name.startswith("DEVRT_") or library_path}
         places = [library_path] if library_path else []
         places += [str(root / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
         self.environment["LD_LIBRARY_PATH"] = ":".join(p for p in places if p)

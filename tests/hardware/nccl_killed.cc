@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank of a job over NCCL is killed at each of 100 points (K-C10, K-C15): one
-// process for each GPU, of four at most, or two on one GPU
-// where NCCL allows that (from 2.30, with NCCL_MULTI_RANK_GPU_ENABLE=1).
+// process for each GPU, of four at most, or two on one GPU where NCCL allows
+// that (from 2.30, with NCCL_MULTI_RANK_GPU_ENABLE=1).
 // Skipped where that cannot be, and without a libnccl.so.2, which
 // DEVRT_NCCL_LIBRARY can name.
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ int Ranks() {
   return WEXITSTATUS(end);
 }
 
-// A test for each quarter of the points: on one GPU the ranks take turns, and
-// one quarter takes minutes.
+// A test for each quarter of the points: on one GPU the ranks take turns, and a
+// quarter takes a minute.
 class NcclKilledRank : public ::testing::TestWithParam<int> {};
 
 TEST_P(NcclKilledRank, AtEachPoint) {

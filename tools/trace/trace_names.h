@@ -25,6 +25,7 @@ namespace devrt::tools {
 inline bool Is(const trace::Record& r, layer::CallId id) {
   return r.call == static_cast<uint8_t>(id);
 }
+
 // These take a value of layer::CallId.
 bool IsEventCall(uint8_t call);
 bool IsMemoryCall(uint8_t call);

@@ -11,7 +11,7 @@ namespace devrt::mtia {
 namespace {
 
 // CUDA's numbers
-constexpr int64_t kInvalidPeer = 101;  // CUDA's number of a wrong device
+constexpr int64_t kNoSuchDevice = 101;
 constexpr int64_t kPeerAccessUnsupported = 217;
 constexpr int64_t kPeerAccessAlreadyEnabled = 704;
 constexpr int64_t kPeerAccessNotEnabled = 705;
@@ -70,7 +70,7 @@ bool PeerTable::Enabled(uint32_t device, uint32_t peer) const {
 devrt_status PeerTable::CheckPair(uint32_t device, uint32_t peer) const {
   const uint32_t largest = std::max(device, peer);
   if (largest >= devices_) {
-    return MakeError(DEVRT_INVALID_ARGUMENT, kInvalidPeer,
+    return MakeError(DEVRT_INVALID_ARGUMENT, kNoSuchDevice,
                      "Device index value " + std::to_string(largest) +
                          " is out of index range [0, " +
                          std::to_string(devices_) + ")");
@@ -81,7 +81,7 @@ devrt_status PeerTable::CheckPair(uint32_t device, uint32_t peer) const {
   }
   if (!CanAccess(device, peer)) {
     return MakeError(
-        DEVRT_FAILED_PRECONDITION, kInvalidPeer,
+        DEVRT_FAILED_PRECONDITION, kNoSuchDevice,
         FromTo(device, peer) + " is impossible: peers= gives them no link");
   }
   return nullptr;

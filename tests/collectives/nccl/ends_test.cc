@@ -75,6 +75,7 @@ TEST_F(NcclEnds, TellAWaitWhatTheRecordsSayBehindAnAbort) {
     EXPECT_TRUE(Await([&] {
       return ranks[0].comm()->state.load() != collectives::State::kReady;
     }));
+    ASSERT_FALSE(ranks[0].comm()->followed.load());
     std::thread helper([] {
       absl::SleepFor(absl::Milliseconds(20));  // the Wait has begun, most times
       fake_nccl_let_go();
