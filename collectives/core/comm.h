@@ -89,11 +89,11 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::atomic<bool> finishing{false};
   // The engine was told to end what runs.
   std::atomic<bool> ended{false};
+  // A call of the engine that ends it has not returned: the place is lost.
+  std::atomic<bool> abandoned{false};
   // `failure` has what the records of the other ranks say, if they say
   // anything.
   std::atomic<bool> followed{false};
-  // A call of the engine that ends it has not returned: the place is lost.
-  std::atomic<bool> abandoned{false};
 
   mutable Mutex mutex;
   absl::Status failure DEVRT_GUARDED_BY(mutex);

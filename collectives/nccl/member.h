@@ -189,9 +189,9 @@ class Member {
   const std::string name_;
   Member* parent_;
   Comm native_ = nullptr;
-  bool shares_device_ = false;
   Comm no_child_ = nullptr;
   std::unique_ptr<BlockingComm> blocking_;
+  bool shares_device_ = false;
   std::atomic<uint32_t> state_{kPending};
   std::atomic<int> users_{0};
   std::atomic<bool> revoked_{false};
