@@ -103,8 +103,8 @@ devrt_status CheckAlike(const Parts& parts) {
 }
 
 // Ranks of one device wait for each other: in one stream the first would keep
-// the second from its beginning for ever.  Ranks of two communicators are
-// refused as well, and what only sends to ranks elsewhere.
+// the second from its beginning for ever.  The check asks for neither
+// communicator nor operation: ranks of two communicators are refused, too.
 devrt_status CheckSharedStreams(const Parts& parts) {
   for (const Part* a = parts.begin(); a != parts.end(); ++a) {
     if (!a->member->shares_device()) continue;

@@ -77,7 +77,7 @@ TEST_F(NcclEnds, TellAWaitWhatTheRecordsSayBehindAnAbort) {
     }));
     ASSERT_FALSE(ranks[0].comm()->followed.load());
     std::thread helper([] {
-      absl::SleepFor(absl::Milliseconds(20));  // the Wait has begun, most times
+      absl::SleepFor(absl::Milliseconds(20));  // the Wait begins meanwhile
       fake_nccl_let_go();
     });
     EXPECT_THAT(ranks[0].Wait(),
