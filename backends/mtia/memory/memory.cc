@@ -48,22 +48,23 @@ BlockRecords::Options PinnedOptions(const Config& config) {
   return options;
 }
 
-struct Area {
-  explicit Area(std::string name) : blocks(std::move(name), &window) {}
-  void Reset(const BlockRecords::Options& options) {
-    const std::unique_lock lock(blocks.records()->mutex());
-    if (blocks.records()->Reset(options)) chunks.Clear();
-  }
-  AddressWindow window;
-  BlockTable blocks;
-  OrderedBlocks ordered{blocks.records()};
-  ChunkTable chunks{blocks.records()};
-  Suballocations suballocations;
-};
-
 }  // namespace
 
 struct Memory::Impl {
+  // The memory of a device, or pinned memory.
+  struct Area {
+    explicit Area(std::string name) : blocks(std::move(name), &window) {}
+    void Reset(const BlockRecords::Options& options) {
+      const std::unique_lock lock(blocks.records()->mutex());
+      if (blocks.records()->Reset(options)) chunks.Clear();
+    }
+    AddressWindow window;
+    BlockTable blocks;
+    OrderedBlocks ordered{blocks.records()};
+    ChunkTable chunks{blocks.records()};
+    Suballocations suballocations;
+  };
+
   static std::unique_ptr<Impl> Create(const Config& config, std::string* error);
   bool Map(std::string* error);
   bool Serves(const Config& next) const;
@@ -373,7 +374,7 @@ devrt_status Memory::HostAlloc(uint32_t device, uint64_t size,
                                uint64_t alignment,
                                const devrt_call_site_v0& site, void** ptr) {
   if (devrt_status error = impl_->CheckDevice(device)) return error;
-  Area& pinned = *impl_->areas[impl_->config.devices];
+  Impl::Area& pinned = *impl_->areas[impl_->config.devices];
   return pinned.blocks.Alloc(device, size, alignment, site, ptr);
 }
 
