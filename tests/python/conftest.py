@@ -14,6 +14,12 @@ import devrt
 pytest_plugins = ["devrt.testing.plugin", "pytester"]
 
 
+def pytest_collection_finish():
+    """What is there already is no garbage of a test, and takes long to look at."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def two():
     """The two devices of mtia."""
