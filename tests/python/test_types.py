@@ -139,18 +139,12 @@ devrt.device("mtia:1").record()
 '''
 
 
-def test_types_of_a_program_are_checked(tmp_path):
-    (tmp_path / "uses.py").write_text(USES)
-    (tmp_path / "wrong.py").write_text(WRONG)
-    done = check_strictly("uses.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    # From 1.19 on mypy leaves the module of Python's own types away.
-    revealed = done.stdout.replace("builtins.", "")
+def test_types_of_a_program_are_checked(said):
+    assert not errors(said["uses"]), said["uses"]
     for expected in ("devrt._core.Device", "devrt._core.Stream",
                      "-> list[int]", 'type is "int"', "-> bytes"):
-        assert expected in revealed
-    done = check_strictly("wrong.py", cwd=tmp_path)
-    assert done.stdout.count("error:") == 2, done.stdout
+        assert expected in said["uses"]
+    assert len(errors(said["wrong"])) == 2, said["wrong"]
 
 
 STREAMS = '''
@@ -202,28 +196,19 @@ devrt.stream(3)
 '''
 
 
-def checked(tmp_path, name, source):
-    """Returns the messages of mypy --strict about a program."""
-    (tmp_path / f"{name}.py").write_text(source)
-    done = check_strictly(f"{name}.py", cwd=tmp_path)
-    return done.stdout.replace("builtins.", "")
-
-
 def errors(text):
     return [line for line in text.splitlines() if ": error:" in line]
 
 
-def test_contexts_and_futures_are_typed(tmp_path):
-    said = checked(tmp_path, "streams", STREAMS)
-    assert not errors(said), said
+def test_contexts_and_futures_are_typed(said):
+    assert not errors(said["streams"]), said["streams"]
     for expected in (
             '"tuple[devrt._core.Stream, devrt._core.Stream]"',
             '"tuple[devrt._core.Device, devrt._core.Device]"',
             '"devrt._core.Stream | None"', '"float"'):
-        assert expected in said.replace(
-            "Union[devrt._core.Stream, None]", "devrt._core.Stream | None"), said
-    said = checked(tmp_path, "streams_wrong", STREAMS_WRONG)
-    assert len(errors(said)) == 5, said
+        assert expected in said["streams"].replace(
+            "Union[devrt._core.Stream, None]", "devrt._core.Stream | None"), said["streams"]
+    assert len(errors(said["streams_wrong"])) == 5, said["streams_wrong"]
 
 
 NUMBERS = '''
@@ -261,12 +246,30 @@ x.to(3.5)
 '''
 
 
-def test_numbers_of_numpy_are_typed(tmp_path):
+PROGRAMS = {"uses": USES, "wrong": WRONG, "streams": STREAMS, "streams_wrong": STREAMS_WRONG,
+            "numbers_": NUMBERS, "numbers_wrong": NUMBERS_WRONG}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """{name: what mypy --strict says about the program}, of one run over all."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name, source in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(source)
+    done = check_strictly(*[f"{name}.py" for name in PROGRAMS], cwd=folder)
+    # From 1.19 on mypy leaves the module of Python's own types away.
+    lines = done.stdout.replace("builtins.", "").splitlines()
+    found = {name: "\n".join(line for line in lines if line.startswith(f"{name}.py:"))
+             for name in PROGRAMS}
+    assert all(found[name] for name in PROGRAMS if name != "numbers_"), (
+        done.stdout + done.stderr)
+    return found
+
+
+def test_numbers_of_numpy_are_typed(said):
     pytest.importorskip("numpy", "2.0")
-    said = checked(tmp_path, "numbers_", NUMBERS)
-    assert not errors(said), said
-    said = checked(tmp_path, "numbers_wrong", NUMBERS_WRONG)
-    assert len(errors(said)) == 6, said
+    assert not errors(said["numbers_"]), said["numbers_"]
+    assert len(errors(said["numbers_wrong"])) == 6, said["numbers_wrong"]
 
 
 def test_numbers_without_numpy(tmp_path):
