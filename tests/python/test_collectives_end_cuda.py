@@ -56,6 +56,9 @@ PROGRAM = """
     END
 """
 
+# The fake driver's machine sees after that time that rank 0 waits for rank 1.
+SETTINGS = {"DEVRT_LOG": "off", "DEVRT_MTIA": "watchdog=100ms"}
+
 # What a rank does while it waits for the bytes of another one.
 GETS = {
     "sleeps": "while True: time.sleep(0.05)",
@@ -81,7 +84,7 @@ def endings(run_program):
     def run(get, end):
         start = time.monotonic()
         done = run_program(PROGRAM.replace("GET", GETS[get]).replace("END", ENDS[end]),
-                           env={"DEVRT_LOG": "off", "MALLOC_PERTURB_": "0"})
+                           env={**SETTINGS, "MALLOC_PERTURB_": "0"})
         return done, time.monotonic() - start
 
     cases = list(itertools.product(GETS, ENDS))
@@ -106,6 +109,6 @@ def test_the_text_of_an_exception(run_program):
     while "over the bootstrap" not in ranks[0].failure[1]:
         time.sleep(0.01)
     print(ranks[0].failure[1].rpartition("; ")[2])
-    """), env={"DEVRT_LOG": "off"})
+    """), env=SETTINGS)
     assert done.stdout == (
         "failed\nover the bootstrap: ValueError: no bytes\n"), done.stderr
