@@ -51,6 +51,16 @@ std::string_view FileOf(std::string_view site) {
   return site.substr(0, site.rfind(':'));
 }
 
+// Returns true if both name one place.  The debug information may have the file
+// relative to the build folder where the call site has all of the path: gcc
+// leaves the folder out of "/build/../main.cc", which a large unit includes.
+bool IsSamePlace(std::string_view noted, std::string_view site) {
+  if (noted == site) return true;
+  if (noted.empty() || noted.size() >= site.size()) return false;
+  const size_t begin = site.size() - noted.size();
+  return site[begin - 1] == '/' && site.substr(begin) == noted;
+}
+
 // The program's call has the site's line, or at least its file: a call of
 // several lines has several line numbers.
 std::vector<CodePlace>::iterator FindCall(std::vector<CodePlace>* frames,
@@ -58,11 +68,12 @@ std::vector<CodePlace>::iterator FindCall(std::vector<CodePlace>* frames,
   if (site.empty()) return frames->begin();
   const auto call = std::find_if(
       frames->begin(), frames->end(),
-      [&](const CodePlace& frame) { return frame.Text() == site; });
+      [&](const CodePlace& frame) { return IsSamePlace(frame.Text(), site); });
   if (call != frames->end()) return call;
-  return std::find_if(
-      frames->begin(), frames->end(),
-      [&](const CodePlace& frame) { return frame.file == FileOf(site); });
+  return std::find_if(frames->begin(), frames->end(),
+                      [&](const CodePlace& frame) {
+                        return IsSamePlace(frame.file, FileOf(site));
+                      });
 }
 
 }  // namespace
