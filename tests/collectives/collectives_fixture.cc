@@ -7,6 +7,12 @@
 
 namespace devrt::testing {
 
+collectives::Options CommTest::After(absl::Duration timeout) {
+  collectives::Options options;
+  options.timeout = timeout;
+  return options;
+}
+
 Device CommTest::dev(int index) {
   return Must(GetDevice("mtia:" + std::to_string(index)));
 }

@@ -68,6 +68,8 @@ class CommTest : public ::testing::Test {
   // Restarts the machine.
   static void Reset(const std::string& config = "");
 
+  // Options with a timeout.
+  static collectives::Options After(absl::Duration timeout);
   // One process and one thread: rank i has device i.
   static std::vector<Communicator> MakeRanks(
       int count, const collectives::Options& options = {});

@@ -35,12 +35,6 @@ using Timeout = CommTest;
 using Abort = CommTest;
 using Failure = CommTest;
 
-Options After(absl::Duration timeout) {
-  Options options;
-  options.timeout = timeout;
-  return options;
-}
-
 // K-C14
 TEST_F(Mismatch, IsReportedOnEveryRank) {
   std::vector<Communicator> ranks = MakeRanks(3);
@@ -100,8 +94,8 @@ TEST_F(Mismatch, OfAGroupTellsTheLineOfEachCall) {
   ASSERT_OK(group.Submit());
   const auto call = [](int rank, int count) {
     return "rank " + std::to_string(rank) + ": all_reduce #1 (int32 x " +
-           std::to_string(count) + ", sum) at ../tests/collectives/" +
-           "failure_test.cc:" + std::to_string(line + rank);
+           std::to_string(count) + ", sum) at " __FILE__ ":" +
+           std::to_string(line + rank);
   };
   EXPECT_THAT(ranks[0].Wait(),
               StatusIs(absl::StatusCode::kInvalidArgument,

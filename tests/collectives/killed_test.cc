@@ -21,20 +21,20 @@ using collectives::HostCommunicator;
 using collectives::HostEngine;
 using collectives::HostPlace;
 
-constexpr int kRanks = 3;
+constexpr int kProcesses = 3;
 
 absl::Span<const KilledJob::Rank> Ranks() {
-  return {JobOfThisRank().ranks, kRanks};
+  return {JobOfThisRank().ranks, kProcesses};
 }
 
 class SharedCommunicator final : public HostCommunicator {
  public:
   HostPlace place() const override {
-    return {static_cast<uint32_t>(ThisRank()), kRanks};
+    return {static_cast<uint32_t>(ThisRank()), kProcesses};
   }
   absl::StatusOr<bool> IsReady() override {
     if (!std::exchange(was_asked_, true)) Point();
-    return JobOfThisRank().begun.load() == kRanks;
+    return JobOfThisRank().begun.load() == kProcesses;
   }
   absl::Status Start(const devrt_collective_v0& op) override {
     Point();
@@ -89,7 +89,7 @@ class SharedEngine final : public HostEngine {
 // Five points of each call: two in Calls of killed_job.cc, three in the engine.
 TEST(KilledRank, AtEachOfAHundredPoints) {
   KilledPlan plan;
-  plan.ranks = kRanks;
+  plan.ranks = kProcesses;
   plan.points_without_a_call = 4;
   plan.provider = "shared";
   plan.device = [](int) { return "mtia:0"; };

@@ -25,9 +25,9 @@ using collectives::internal::kRecords;
 using collectives::internal::OpenCalls;
 namespace ops = collectives;
 
-using Records = CommTest;
+using RankRecords = CommTest;
 
-TEST_F(Records, OfACommunicator) {
+TEST_F(RankRecords, OfACommunicator) {
   std::vector<Communicator> ranks = MakeRanks(2);
   const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 4, 2)};
   Group group;
@@ -53,7 +53,7 @@ TEST_F(Records, OfACommunicator) {
 }
 
 // Of its calls only the newest have records, and no older call is open.
-TEST_F(Records, OfAGroupThatIsLarger) {
+TEST_F(RankRecords, OfAGroupThatIsLarger) {
   std::vector<Communicator> ranks = MakeRanks(1);
   const Array x = Filled(0, 4, 1);
   ASSERT_OK(ranks[0].AllReduce(x, x));
@@ -77,7 +77,7 @@ TEST_F(Records, OfAGroupThatIsLarger) {
 
 // The records of the first stream's call are overwritten by those of the
 // second stream, before the engine has the group.
-TEST_F(Records, OfALargeGroupOnTwoStreams) {
+TEST_F(RankRecords, OfALargeGroupOnTwoStreams) {
   for (const bool is_refused : {false, true}) {
     Reset(is_refused ? "faults=submit_fails:rank=0:nth=1" : "");
     std::vector<Communicator> ranks = MakeRanks(1);
@@ -99,7 +99,7 @@ TEST_F(Records, OfALargeGroupOnTwoStreams) {
 }
 
 // One stream's call fails before the other stream's has begun.
-TEST_F(Records, OfAGroupThatFailsOnOneStreamHaveNoEndOnTheOther) {
+TEST_F(RankRecords, OfAGroupThatFailsOnOneStreamHaveNoEndOnTheOther) {
   collectives::Options options;
   options.order_across_communicators = false;
   options.on_failure = collectives::OnFailure::kReport;
@@ -126,7 +126,7 @@ TEST_F(Records, OfAGroupThatFailsOnOneStreamHaveNoEndOnTheOther) {
 }
 
 // A rank waits in the call that failed, and in none before that.
-TEST_F(Records, OfAFailureHaveTheEndsBeforeIt) {
+TEST_F(RankRecords, OfAFailureHaveTheEndsBeforeIt) {
   std::string folder = ::testing::TempDir() + "/records.XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const absl::Cleanup removed = [&] { std::filesystem::remove_all(folder); };
@@ -163,7 +163,7 @@ TEST_F(Records, OfAFailureHaveTheEndsBeforeIt) {
 }
 
 // A stream goes on behind a call that failed, which does not complete the call.
-TEST_F(Records, OfWhatFailedHaveNoEnd) {
+TEST_F(RankRecords, OfWhatFailedHaveNoEnd) {
   std::vector<Communicator> ranks = MakeRanks(2);
   const std::vector<Array> x = {Filled(0, 4, 1), Filled(1, 5, 1)};
   for (int i = 0; i < 2; ++i) ASSERT_OK(ranks[i].AllReduce(x[i], x[i]));
@@ -172,7 +172,7 @@ TEST_F(Records, OfWhatFailedHaveNoEnd) {
   EXPECT_EQ(ranks[0].Records()[0].end_ns, 0u);
 }
 
-TEST_F(Records, OfWhatWasAbortedHaveNoEnd) {
+TEST_F(RankRecords, OfWhatWasAbortedHaveNoEnd) {
   std::vector<Communicator> ranks = MakeRanks(2);
   const Array x = Filled(0, 4, 1);
   ASSERT_OK(ranks[0].AllReduce(x, x));
@@ -183,7 +183,7 @@ TEST_F(Records, OfWhatWasAbortedHaveNoEnd) {
 
 // The failure ends the work of the stream, which does not say that the other
 // rank has sent something.
-TEST_F(Records, OfAReceiveThatHangsHaveNoEnd) {
+TEST_F(RankRecords, OfAReceiveThatHangsHaveNoEnd) {
   collectives::Options options;
   options.timeout = absl::Milliseconds(5);
   options.name = "job #1 (x";  // no number of a collective

@@ -19,12 +19,6 @@ using collectives::Options;
 
 using Transfers = CommTest;
 
-Options After(absl::Duration timeout) {
-  Options options;
-  options.timeout = timeout;
-  return options;
-}
-
 uint64_t OldestOpen(const Communicator& rank) {
   const MutexLock lock(&rank.comm()->mutex);
   return rank.comm()->oldest_open;

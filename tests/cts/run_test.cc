@@ -28,6 +28,7 @@ using cts::TestResult;
 using cts::Waiver;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kInvalid;
 using testing::Must;
 using testing::StatusIs;
 
@@ -161,7 +162,6 @@ TEST(Run, RefusesInvalidOptions) {
       change(&options);
       EXPECT_THAT(cts::Run(options, nullptr), StatusIs(code, HasSubstr(text)));
     };
-    constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
     refused(kInvalid, "not absolute", [](Options* o) { o->plugin = "x"; });
     refused(absl::StatusCode::kNotFound, "no such file",
             [](Options* o) { o->plugin = "/no/such.so"; });

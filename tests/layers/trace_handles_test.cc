@@ -68,18 +68,18 @@ DEVRT_STATIC_LAYER(Handles, handles, "handles", "devrt tests", "1.0");
 void Work() {
   const Device first = Must(GetDevice("mtia:0"));
   const Device second = Must(GetDevice("mtia:1"));
-  constexpr uint64_t kBytes = 4096;
-  void* const a = Must(Allocate(first, kBytes));
-  void* const b = Must(Allocate(second, kBytes));
+  constexpr uint64_t kBlockBytes = 4096;
+  void* const a = Must(Allocate(first, kBlockBytes));
+  void* const b = Must(Allocate(second, kBlockBytes));
   {
     Stream s = Must(Stream::Create(first));
     Stream t = Must(Stream::Create(second));
     Event filled = Must(Event::Create(first));
     for (int i = 0; i < 8; ++i) {
-      EXPECT_OK(FillAsync(s, a, i, kBytes));
+      EXPECT_OK(FillAsync(s, a, i, kBlockBytes));
       EXPECT_OK(filled.Record(s));
       EXPECT_OK(t.Wait(filled));
-      EXPECT_OK(FillAsync(t, b, i, kBytes));
+      EXPECT_OK(FillAsync(t, b, i, kBlockBytes));
     }
     EXPECT_OK(t.Synchronize());
   }

@@ -19,7 +19,7 @@
 namespace devrt::race {
 namespace {
 
-constexpr StreamTraits kFree = {0, StreamKind::kNonBlocking};
+constexpr StreamTraits kNonBlocking = {0, StreamKind::kNonBlocking};
 
 // Actors on both sides of where parts begin, and far from each other.
 constexpr std::array<Actor, 14> kActors = {0,     7,     8,       63,     127,
@@ -130,7 +130,7 @@ TEST(ValidateClock, ARingOfTenThousandStreamsNeedsLittleMemory) {
   const Actor host = order.AddThread();
   std::vector<Actor> streams;
   for (size_t i = 0; i < kStreams; ++i) {
-    streams.push_back(order.AddStream(host, kFree));
+    streams.push_back(order.AddStream(host, kNonBlocking));
   }
   Mark mark = order.Record(host, streams.back());
   const Epoch first = mark.now();
@@ -158,7 +158,7 @@ TEST(ValidateClock, AStreamThatKnowsFewOfManyNeedsLittleMemory) {
   const Actor host = order.AddThread();
   std::vector<Actor> streams;
   for (int i = 0; i < 10'000; ++i) {
-    streams.push_back(order.AddStream(host, kFree));
+    streams.push_back(order.AddStream(host, kNonBlocking));
   }
   for (size_t i = 0; i < streams.size(); i += 2) {
     order.Wait(host, streams[i], order.Record(host, streams[i + 1]));

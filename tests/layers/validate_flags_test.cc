@@ -18,8 +18,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kAt = 0x10000;
-constexpr uint64_t kSize = 4096;
+constexpr uint64_t kFlagsAt = 0x10000;
+constexpr uint64_t kFlagsSize = 4096;
 constexpr uint64_t kFlag = 1, kOtherFlag = 2;
 
 // A host thread, three streams, a block, and the findings.
@@ -29,15 +29,17 @@ struct Flags {
   Actor host = detector.order().AddThread();
   Actor a = NewStream(), b = NewStream(), c = NewStream();
 
-  Flags() { detector.Allocate({host}, kAt, kSize, MemoryKind::kDevice, 0); }
+  Flags() {
+    detector.Allocate({host}, kFlagsAt, kFlagsSize, MemoryKind::kDevice, 0);
+  }
   Actor NewStream() {
     return detector.order().AddStream(host, {0, StreamKind::kNonBlocking});
   }
   void Write(Actor stream) {
-    detector.Enqueue({host}, stream, {{kAt, kSize, Mode::kWrite}});
+    detector.Enqueue({host}, stream, {{kFlagsAt, kFlagsSize, Mode::kWrite}});
   }
   void Read(Actor stream) {
-    detector.Enqueue({host}, stream, {{kAt, kSize, Mode::kRead}});
+    detector.Enqueue({host}, stream, {{kFlagsAt, kFlagsSize, Mode::kRead}});
   }
   void Wait(Actor stream, uint64_t flag = kFlag) {
     detector.WaitForFlag({host}, stream, flag);
@@ -172,10 +174,11 @@ TEST(ValidateFlags, AWaitThatEndsUnseenLeavesItsFindingsOut) {
 
 TEST(ValidateFlags, AFlagDoesNotMendAFreeThatComesTooEarly) {
   Flags f;
-  f.detector.HandOut({f.host}, f.c, kAt, kSize, MemoryKind::kDevice, 0);
+  f.detector.HandOut({f.host}, f.c, kFlagsAt, kFlagsSize, MemoryKind::kDevice,
+                     0);
   f.Wait(f.b);
   f.Read(f.b);
-  f.detector.TakeBack({f.host}, f.c, kAt);
+  f.detector.TakeBack({f.host}, f.c, kFlagsAt);
   f.Set(kNoActor);  // the read comes after the free
   EXPECT_THAT(f.kinds, ElementsAre(FindingKind::kFreeWhileUsed));
 }

@@ -17,10 +17,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uint64_t kSize = 64;
+constexpr uint64_t kBlockSize = 64;
 
 template <typename Handle>
-Handle HandleOf(uintptr_t number) {
+Handle AsHandle(uintptr_t number) {
   return reinterpret_cast<Handle>(number);
 }
 
@@ -32,16 +32,16 @@ struct Ranks {
   DeviceKey device = validator.AddBackend("fake", true);
   std::vector<devrt_stream> streams;
   std::vector<devrt_comm> comms;
-  char block[kSize] = {};
-  char in[4][kSize] = {};
-  char out[4][kSize] = {};
+  char block[kBlockSize] = {};
+  char in[4][kBlockSize] = {};
+  char out[4][kBlockSize] = {};
 
   explicit Ranks(uint32_t count, bool begin = true) {
     for (uint32_t r = 0; r < count; ++r) {
-      streams.push_back(HandleOf<devrt_stream>(16 * (r + 1)));
+      streams.push_back(AsHandle<devrt_stream>(16 * (r + 1)));
       validator.AddStream(device, streams[r], StreamKind::kNonBlocking,
-                          HandleOf<void*>(16 * (r + 1)), false);
-      comms.push_back(HandleOf<devrt_comm>(1000 + r));
+                          AsHandle<void*>(16 * (r + 1)), false);
+      comms.push_back(AsHandle<devrt_comm>(1000 + r));
       if (begin) validator.BeginComm(device, comms[r], "id", 2, count, r);
     }
   }
@@ -49,7 +49,7 @@ struct Ranks {
     Caller caller;
     caller.name = "work";
     validator.Enqueue(caller, streams[rank],
-                      {{reinterpret_cast<uint64_t>(block), kSize, mode}});
+                      {{reinterpret_cast<uint64_t>(block), kBlockSize, mode}});
   }
   void Write(uint32_t rank) { Use(rank, Mode::kWrite); }
   void Read(uint32_t rank) { Use(rank, Mode::kRead); }
@@ -284,7 +284,7 @@ TEST(ValidateMeetings, ARefusedGroupOfADeadStreamDoesNotCount) {
   Ranks r(2);
   std::vector<Collectives> dead =
       r.Group(0, {r.Op(DEVRT_COLLECTIVE_ALL_REDUCE, 0)});
-  dead[0].stream = HandleOf<devrt_stream>(4096);
+  dead[0].stream = AsHandle<devrt_stream>(4096);
   r.Refuse(dead);
   r.ExpectToMeet(r.comms[0], r.comms[1]);
 }
@@ -294,7 +294,7 @@ TEST(ValidateMeetings, AnAcceptedGroupOfAnUnknownStreamCounts) {
   Ranks r(2);
   std::vector<Collectives> unknown =
       r.Group(0, {r.Op(DEVRT_COLLECTIVE_ALL_REDUCE, 0)});
-  unknown[0].stream = HandleOf<devrt_stream>(4096);
+  unknown[0].stream = AsHandle<devrt_stream>(4096);
   r.Write(0);  // perhaps ordered before the unknown stream's part
   r.validator.EnqueueGroup({Caller()}, &unknown);
   r.validator.EndGroup(unknown);
@@ -326,7 +326,7 @@ TEST(ValidateMeetings, ChildrenHaveTheirOwnRanks) {
   const int32_t colors[] = {0, 1, 0};
   const int32_t keys[] = {9, 0, 1};
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    children.push_back(HandleOf<devrt_comm>(2000 + rank));
+    children.push_back(AsHandle<devrt_comm>(2000 + rank));
     r.Split(rank, colors[rank], keys[rank], children[rank]);
   }
   r.Write(2);
@@ -336,7 +336,7 @@ TEST(ValidateMeetings, ChildrenHaveTheirOwnRanks) {
   r.Read(0);
   EXPECT_THAT(r.texts, IsEmpty());
   for (const uint32_t rank : {0u, 1u}) {
-    children[rank] = HandleOf<devrt_comm>(3000 + rank);
+    children[rank] = AsHandle<devrt_comm>(3000 + rank);
     r.Shrink(rank, {2}, children[rank]);
   }
   r.Write(0);
@@ -352,18 +352,18 @@ TEST(ValidateMeetings, ARefusedSplitDoesNotCount) {
     r.validator.EndChild(r.validator.SplitComm(r.comms[0], color, 0), nullptr,
                          false);
   }
-  r.Split(0, 5, 0, HandleOf<devrt_comm>(2000));
-  r.Split(1, 5, 0, HandleOf<devrt_comm>(2001));
-  r.ExpectToMeet(HandleOf<devrt_comm>(2000), HandleOf<devrt_comm>(2001));
+  r.Split(0, 5, 0, AsHandle<devrt_comm>(2000));
+  r.Split(1, 5, 0, AsHandle<devrt_comm>(2001));
+  r.ExpectToMeet(AsHandle<devrt_comm>(2000), AsHandle<devrt_comm>(2001));
 }
 
 TEST(ValidateMeetings, ASplitWithoutAColorCounts) {
   Ranks r(2);
   r.Split(0, -1, 0, nullptr);
-  r.Split(0, 5, 0, HandleOf<devrt_comm>(2000));
-  r.Split(1, 5, 0, HandleOf<devrt_comm>(3000));  // alone in the first split
-  r.Split(1, 5, 0, HandleOf<devrt_comm>(2001));
-  r.ExpectToMeet(HandleOf<devrt_comm>(2000), HandleOf<devrt_comm>(2001));
+  r.Split(0, 5, 0, AsHandle<devrt_comm>(2000));
+  r.Split(1, 5, 0, AsHandle<devrt_comm>(3000));  // alone in the first split
+  r.Split(1, 5, 0, AsHandle<devrt_comm>(2001));
+  r.ExpectToMeet(AsHandle<devrt_comm>(2000), AsHandle<devrt_comm>(2001));
 }
 
 TEST(ValidateMeetings, ARefusedShrinkDoesNotCount) {
@@ -372,16 +372,16 @@ TEST(ValidateMeetings, ARefusedShrinkDoesNotCount) {
   r.validator.EndChild(r.validator.ShrinkComm(r.comms[0], &gone, 1), nullptr,
                        false);
   // A rank that is named twice is gone once.
-  r.Shrink(0, {2, 2}, HandleOf<devrt_comm>(2000));
-  r.Shrink(1, {2}, HandleOf<devrt_comm>(2001));
-  r.ExpectToMeet(HandleOf<devrt_comm>(2000), HandleOf<devrt_comm>(2001));
+  r.Shrink(0, {2, 2}, AsHandle<devrt_comm>(2000));
+  r.Shrink(1, {2}, AsHandle<devrt_comm>(2001));
+  r.ExpectToMeet(AsHandle<devrt_comm>(2000), AsHandle<devrt_comm>(2001));
 }
 
 // A submission before the other ranks have called asks for the rank's number.
 TEST(ValidateMeetings, TheRanksOfAChildAreThoseOfAllCalls) {
   Ranks r(2);
-  const auto first = HandleOf<devrt_comm>(2000);
-  const auto second = HandleOf<devrt_comm>(2001);
+  const auto first = AsHandle<devrt_comm>(2000);
+  const auto second = AsHandle<devrt_comm>(2001);
   r.Split(0, 0, 1, first);
   r.Refuse(r.Group(0, {r.Op(DEVRT_COLLECTIVE_ALL_REDUCE, 0)}, first));
   r.Split(1, 0, 0, second);

@@ -14,7 +14,7 @@
 namespace devrt::testing {
 namespace {
 
-constexpr int kRounds = 10;
+constexpr int kRightRounds = 10;
 
 Array Column(Program& p, int64_t elements, int64_t first) {
   PointerOptions options;
@@ -27,7 +27,7 @@ std::vector<RightProgram> Allocators() {
   return {
       {"CachedBlocksOnTwoStreams",
        [](Program& p) {
-         for (int i = 0; i < kRounds; ++i) {
+         for (int i = 0; i < kRightRounds; ++i) {
            void* const block = Must(AllocateMemory(p.a, kBlock));
            p.Write(p.a, block);
            p.Wait(p.b, p.Record(p.a));
@@ -41,7 +41,7 @@ std::vector<RightProgram> Allocators() {
        }},
       {"BlocksFreedOnAnotherStream",
        [](Program& p) {
-         for (int i = 0; i < kRounds; ++i) {
+         for (int i = 0; i < kRightRounds; ++i) {
            Buffer buffer = Must(Buffer::Allocate(p.a, kBlock));
            p.Write(p.a, buffer.data());
            p.Wait(p.b, p.Record(p.a));
@@ -51,7 +51,7 @@ std::vector<RightProgram> Allocators() {
        }},
       {"AStreamEndsBeforeItsBlockIsFreed",
        [](Program& p) {
-         for (int i = 0; i < kRounds; ++i) {
+         for (int i = 0; i < kRightRounds; ++i) {
            void* block = nullptr;
            {
              const Stream s = Must(Stream::Create(p.d));
@@ -68,7 +68,7 @@ std::vector<RightProgram> Allocators() {
       {"BlocksOfTheDriverChangeTheirStream",
        [](Program& p) {
          const auto driver = Must(DriverResource(p.d));
-         for (int i = 0; i < kRounds; ++i) {
+         for (int i = 0; i < kRightRounds; ++i) {
            const StreamRef s = i % 2 == 0 ? p.a : p.b;
            void* const block = Must(driver->Allocate(s, kBlock));
            p.Write(s, block);
@@ -80,7 +80,7 @@ std::vector<RightProgram> Allocators() {
        }},
       {"BlocksOfThePinnedCache",
        [](Program& p) {
-         for (int i = 0; i < kRounds; ++i) {
+         for (int i = 0; i < kRightRounds; ++i) {
            void* const block = Must(AllocatePinned(p.d, kBlock));
            std::memset(block, i, kBlock);
            p.Copy(i % 2 == 0 ? p.a : p.b, i % 2 == 0 ? p.x : p.y, block);
@@ -92,7 +92,7 @@ std::vector<RightProgram> Allocators() {
          const Array base = Must(Array::Zeros({32, 32}, kFloat32, p.d));
          const Array column =
              Must(base.SliceAxis(1, {std::nullopt, std::nullopt, 2}));
-         for (int i = 0; i < kRounds; ++i) {
+         for (int i = 0; i < kRightRounds; ++i) {
            const StreamGuard on_stream(i % 2 == 0 ? p.a : p.b);
            EXPECT_OK(column.Fill(i));
            const Array far = Must(Must(Add(base, 1.0F)).To(p.e));
@@ -119,13 +119,13 @@ std::vector<RightProgram> Allocators() {
   };
 }
 
-std::vector<RightProgram> Threads() {
+std::vector<RightProgram> RightThreads() {
   return {
       {"ThreadsTakeTurns",
        [](Program& p) {
          std::mutex turn;
          const auto work = [&](StreamRef s) {
-           for (int i = 0; i < kRounds; ++i) {
+           for (int i = 0; i < kRightRounds; ++i) {
              const std::lock_guard<std::mutex> lock(turn);
              p.Write(s, p.x);
              p.Sync(s);
@@ -250,7 +250,7 @@ std::vector<RightProgram> PinnedMemory() {
 
 std::vector<RightProgram> RightPrograms() {
   std::vector<RightProgram> all;
-  for (const auto& some : {Allocators(), Threads(), PinnedMemory()}) {
+  for (const auto& some : {Allocators(), RightThreads(), PinnedMemory()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

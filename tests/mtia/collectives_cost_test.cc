@@ -29,7 +29,7 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 // it is of, the ratio of its two bandwidths does.
 constexpr Row kShort = {2, 8 << 10, 14.3, "ours"};
 constexpr Row kLong = {2, 8 * kGiB, 24'826, "ours"};
-constexpr Row kRows[] = {
+constexpr Row kBandwidths[] = {
     kShort,
     {2, 256 << 10, 21.0, "ours"},
     {2, 8 << 20, 47.7, "ours"},
@@ -78,7 +78,7 @@ TEST(CollectiveCost, FitsTablesOfLargeSizes) {
       static_cast<double>(config.collective_link) / 1e9,
       static_cast<double>(config.collective_nic) / 1e9, "GPUs", "bytes",
       "NCCL us", "model us", "error");
-  for (const Row& row : kRows) {
+  for (const Row& row : kBandwidths) {
     const double us = ModelUs(row, config);
     const double error = us / row.us - 1;
     std::printf("%5u %12llu %10.1f %10.1f %+6.0f%%  %s\n", row.gpus,

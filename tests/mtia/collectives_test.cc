@@ -35,7 +35,7 @@ class Collectives : public CollectivesTest {
 };
 
 constexpr uint32_t kRanks = 4;
-constexpr uint64_t kCount = 3;
+constexpr uint64_t kFewElements = 3;
 
 TEST_F(Collectives, AllReduceAddsInEveryMode) {
   for (const std::string mode :
@@ -46,20 +46,21 @@ TEST_F(Collectives, AllReduceAddsInEveryMode) {
     std::vector<void*> out;
     for (uint32_t r = 0; r < kRanks; ++r) {
       EXPECT_EQ(Poll(ranks[r].comm), DEVRT_COMM_READY);
-      void* const in = NewBuffer(r % 2, Cells(Own(r, kCount)));
+      void* const in = NewBuffer(r % 2, Cells(Own(r, kFewElements)));
       out.push_back(NewBuffer(r % 2, Cells({0, 0, 0})));
-      Submit(ranks[r], {Op(DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_INT64, kCount, in,
-                           out.back())});
+      Submit(ranks[r], {Op(DEVRT_COLLECTIVE_ALL_REDUCE, DEVRT_INT64,
+                           kFewElements, in, out.back())});
     }
     SyncAll(ranks);
     for (void* const result : out) {
-      EXPECT_EQ(Values(result, kCount), (std::vector<int64_t>{600, 604, 608}));
+      EXPECT_EQ(Values(result, kFewElements),
+                (std::vector<int64_t>{600, 604, 608}));
     }
     Destroy(ranks);
   }
 }
 
-// What rank `rank` of `kRanks` has to get at dst, from Own(r, n * kCount).
+// What a rank has to get at dst, from Own(r, n * kFewElements).
 std::vector<int64_t> Expected(uint32_t op, uint32_t rank, int32_t root) {
   const auto own = [](uint32_t r, uint64_t i) {
     return static_cast<int64_t>(r * 100 + i);
@@ -74,37 +75,39 @@ std::vector<int64_t> Expected(uint32_t op, uint32_t rank, int32_t root) {
   };
   switch (op) {
     case DEVRT_COLLECTIVE_ALL_REDUCE:
-      for (uint64_t i = 0; i < kCount; ++i) want.push_back(sum(i));
+      for (uint64_t i = 0; i < kFewElements; ++i) want.push_back(sum(i));
       break;
     case DEVRT_COLLECTIVE_REDUCE:
-      for (uint64_t i = 0; is_root && i < kCount; ++i) want.push_back(sum(i));
+      for (uint64_t i = 0; is_root && i < kFewElements; ++i)
+        want.push_back(sum(i));
       break;
     case DEVRT_COLLECTIVE_BROADCAST:
-      for (uint64_t i = 0; i < kCount; ++i) want.push_back(own(root_rank, i));
+      for (uint64_t i = 0; i < kFewElements; ++i)
+        want.push_back(own(root_rank, i));
       break;
     case DEVRT_COLLECTIVE_GATHER:
       if (!is_root) break;
       [[fallthrough]];
     case DEVRT_COLLECTIVE_ALL_GATHER:
       for (uint32_t r = 0; r < kRanks; ++r) {
-        for (uint64_t i = 0; i < kCount; ++i) want.push_back(own(r, i));
+        for (uint64_t i = 0; i < kFewElements; ++i) want.push_back(own(r, i));
       }
       break;
     case DEVRT_COLLECTIVE_REDUCE_SCATTER:
-      for (uint64_t i = 0; i < kCount; ++i) {
-        want.push_back(sum(rank * kCount + i));
+      for (uint64_t i = 0; i < kFewElements; ++i) {
+        want.push_back(sum(rank * kFewElements + i));
       }
       break;
     case DEVRT_COLLECTIVE_ALL_TO_ALL:
       for (uint32_t r = 0; r < kRanks; ++r) {
-        for (uint64_t i = 0; i < kCount; ++i) {
-          want.push_back(own(r, rank * kCount + i));
+        for (uint64_t i = 0; i < kFewElements; ++i) {
+          want.push_back(own(r, rank * kFewElements + i));
         }
       }
       break;
     case DEVRT_COLLECTIVE_SCATTER:
-      for (uint64_t i = 0; i < kCount; ++i) {
-        want.push_back(own(root_rank, rank * kCount + i));
+      for (uint64_t i = 0; i < kFewElements; ++i) {
+        want.push_back(own(root_rank, rank * kFewElements + i));
       }
       break;
     default:
@@ -123,16 +126,16 @@ TEST_F(Collectives, EachOperationGivesTheReference) {
         op == DEVRT_COLLECTIVE_REDUCE || op == DEVRT_COLLECTIVE_BROADCAST ||
         op == DEVRT_COLLECTIVE_GATHER || op == DEVRT_COLLECTIVE_SCATTER;
     for (uint32_t r = 0; r < kRanks; ++r) {
-      void* const in = NewBuffer(r % 2, Cells(Own(r, kRanks * kCount)));
-      out.push_back(
-          NewBuffer(r % 2, Cells(std::vector<int64_t>(kRanks * kCount, -1))));
-      Submit(ranks[r], {Op(op, DEVRT_INT64, kCount, in, out.back(), 0,
+      void* const in = NewBuffer(r % 2, Cells(Own(r, kRanks * kFewElements)));
+      out.push_back(NewBuffer(
+          r % 2, Cells(std::vector<int64_t>(kRanks * kFewElements, -1))));
+      Submit(ranks[r], {Op(op, DEVRT_INT64, kFewElements, in, out.back(), 0,
                            has_root ? kRoot : 0)});
     }
     SyncAll(ranks);
     for (uint32_t r = 0; r < kRanks; ++r) {
       std::vector<int64_t> want = Expected(op, r, kRoot);
-      want.resize(kRanks * kCount, -1);  // nothing else is written
+      want.resize(kRanks * kFewElements, -1);  // nothing else is written
       EXPECT_EQ(Values(out[r], want.size()), want) << "rank " << r;
     }
   }
@@ -152,22 +155,23 @@ TEST_F(Collectives, InPlaceEqualsOutOfPlace) {
         op == DEVRT_COLLECTIVE_GATHER || op == DEVRT_COLLECTIVE_SCATTER;
     std::vector<int64_t*> whole;
     for (uint32_t r = 0; r < kRanks; ++r) {
-      std::vector<int64_t> own = Own(r, kRanks * kCount);
+      std::vector<int64_t> own = Own(r, kRanks * kFewElements);
       if (gathers) {  // the part of this rank has what src has
-        const std::vector<int64_t> part = Own(r, kCount);
+        const std::vector<int64_t> part = Own(r, kFewElements);
         std::copy(part.begin(), part.end(),
-                  own.begin() + static_cast<ptrdiff_t>(r * kCount));
+                  own.begin() + static_cast<ptrdiff_t>(r * kFewElements));
       }
       whole.push_back(static_cast<int64_t*>(NewBuffer(r % 2, Cells(own))));
-      int64_t* const mine = whole[r] + r * kCount;
+      int64_t* const mine = whole[r] + r * kFewElements;
       Submit(ranks[r],
-             {Op(op, DEVRT_INT64, kCount, gathers ? mine : whole[r],
+             {Op(op, DEVRT_INT64, kFewElements, gathers ? mine : whole[r],
                  scatters ? mine : whole[r], 0, has_root ? kRoot : 0)});
     }
     SyncAll(ranks);
     for (uint32_t r = 0; r < kRanks; ++r) {
       const std::vector<int64_t> want = Expected(op, r, kRoot);
-      const int64_t* const at = scatters ? whole[r] + r * kCount : whole[r];
+      const int64_t* const at =
+          scatters ? whole[r] + r * kFewElements : whole[r];
       EXPECT_EQ(Values(at, want.size()), want) << "rank " << r;
     }
   }

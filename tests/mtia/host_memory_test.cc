@@ -15,8 +15,6 @@ namespace {
 using test::OwnedStatus;
 using testing::HasSubstr;
 
-constexpr uint64_t kMiB = 1 << 20;
-
 // ---- pinned memory ----------------------------------------------------------
 
 TEST_F(MemoryTest, PinnedMemoryIsTheHostsToo) {

@@ -14,10 +14,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kModes[] = {"", "strategy=random,seed=2",
-                                  "mode=threaded"};
+constexpr const char* kInjectModes[] = {"", "strategy=random,seed=2",
+                                        "mode=threaded"};
 
-struct Called {
+struct CallCounts {
   std::atomic<int> with_error{0};
   std::atomic<int> without{0};
 };
@@ -39,21 +39,21 @@ class Inject : public EngineTest {
                   uint32_t nth = 1, uint32_t device = 0) {
     OK(Try(kind, where, code, nth, device));
   }
-  static void HostFunc(devrt_stream s, Called* called) {
+  static void HostFunc(devrt_stream s, CallCounts* called) {
     OK(ops().host_func(
         self(), s,
         [](void* arg, devrt_status error) {
-          auto* const c = static_cast<Called*>(arg);
+          auto* const c = static_cast<CallCounts*>(arg);
           ++(Take(error).code == DEVRT_OK ? c->without : c->with_error);
         },
         called));
   }
   // The function behind the fault has been called, by whichever thread.
-  static void Join(const Called& called) {
+  static void Join(const CallCounts& called) {
     while (called.with_error == 0) std::this_thread::yield();
   }
   // One operation of each kind, all behind `gate`.
-  static void EnqueueAll(devrt_stream s, devrt_flag gate, Called* called) {
+  static void EnqueueAll(devrt_stream s, devrt_flag gate, CallCounts* called) {
     static char host[8];
     void* const x = NewCell();
     HostFunc(s, called);
@@ -75,10 +75,10 @@ constexpr const char* kInOrder[] = {"flag_wait", "spin",     "flag_set",
 // run is over, and is not called again with the error.
 // C45
 TEST_F(Inject, AHostFunctionIsCalledOnce) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kInjectModes) {
     SCOPED_TRACE(config);
     Reset(config);
-    Called called;
+    CallCounts called;
     Arm(DEVRT_SIM_FAULT_KERNEL, nullptr, 700);
     devrt_stream s = NewStream();
     HostFunc(s, &called);
@@ -94,11 +94,11 @@ TEST_F(Inject, AHostFunctionIsCalledOnce) {
 
 // The n-th operation is the same one in every mode.
 TEST_F(Inject, NthOperation) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kInjectModes) {
     for (uint32_t nth = 1; nth <= std::size(kInOrder); ++nth) {
       SCOPED_TRACE(config + " " + kInOrder[nth - 1]);
       Reset(config + (config.empty() ? "" : ",") + "pageable=late");
-      Called called;
+      CallCounts called;
       Arm(DEVRT_SIM_FAULT_KERNEL, nullptr, 700, nth);
       devrt_stream s = NewStream();
       devrt_flag gate = NewFlag();
@@ -116,11 +116,11 @@ TEST_F(Inject, NthOperation) {
 }
 
 TEST_F(Inject, OperationByName) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kInjectModes) {
     for (const char* const name : kInOrder) {
       SCOPED_TRACE(config + " " + name);
       Reset(config + (config.empty() ? "" : ",") + "pageable=late");
-      Called called;
+      CallCounts called;
       Arm(DEVRT_SIM_FAULT_KERNEL, name, 719);
       devrt_stream s = NewStream();
       devrt_flag gate = NewFlag();
@@ -136,7 +136,7 @@ TEST_F(Inject, OperationByName) {
 
 // A hold that has timed out has run, too.
 TEST_F(Inject, HoldThatTimesOut) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kInjectModes) {
     SCOPED_TRACE(config);
     Reset(config);
     Arm(DEVRT_SIM_FAULT_KERNEL, "flag_wait", 700);
@@ -208,10 +208,10 @@ TEST_F(Inject, UnknownCalls) {
 // docs/reference/semantics.md 2.3: a sticky code is sticky wherever it is
 // injected: the device is lost with all that is queued.
 TEST_F(Inject, StickyCodeOfACall) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kInjectModes) {
     SCOPED_TRACE(config);
     Reset(config);
-    Called called;
+    CallCounts called;
     devrt_stream s = NewStream(0), other = NewStream(1);
     int64_t* const x = NewCell(0, 1);
     Hold(s, NewFlag());

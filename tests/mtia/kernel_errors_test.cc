@@ -19,8 +19,6 @@ constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr uint32_t kF32 = DEVRT_FLOAT32;
 constexpr uint32_t kI32 = DEVRT_INT32;
 
-void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
-
 struct BadTensor {
   const char* error;
   void* data;

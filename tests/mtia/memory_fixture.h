@@ -21,6 +21,9 @@
 
 namespace devrt::mtia {
 
+inline constexpr uint64_t kKiB = 1024;
+inline constexpr uint64_t kMiB = 1024 * kKiB;
+
 // Returns true if each of the `size` bytes is `value`.
 inline bool All(const std::byte* bytes, uint64_t size, int value) {
   return bytes[0] == std::byte(value) &&

@@ -20,9 +20,6 @@ namespace {
 using test::OwnedStatus;
 using testing::HasSubstr;
 
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
-
 // ---- poison -----------------------------------------------------------------
 
 TEST_F(MemoryTest, SmallBlocksArePoisonedWhole) {
@@ -142,9 +139,9 @@ TEST_F(MemoryTest, ManyDevicesAndSeveralMachinesAtOnce) {
 // ---- against a model, and from many threads ---------------------------------
 
 TEST_F(MemoryTest, AgreesWithAModelOverRandomCalls) {
-  constexpr unsigned kSeed = 4711;
-  SCOPED_TRACE("seed " + std::to_string(kSeed));
-  std::mt19937 random(kSeed);
+  constexpr unsigned kModelSeed = 4711;
+  SCOPED_TRACE("seed " + std::to_string(kModelSeed));
+  std::mt19937 random(kModelSeed);
   Make("memory=8MiB,overhead=1MiB,granularity=256,gap=256");
   std::map<std::byte*, uint64_t> model;
   uint64_t used = 0;

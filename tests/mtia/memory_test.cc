@@ -19,8 +19,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr uint64_t kMiB = 1 << 20;
-
 // ---- capacity and placement -------------------------------------------------
 
 TEST_F(MemoryTest, InfoLeavesOutTheOverheadAndCountsRoundedSizes) {

@@ -48,14 +48,14 @@ class Quarantine : public EngineTest {
   }
 };
 
-constexpr const char* kModes[] = {"", "strategy=alap", "strategy=random,seed=2",
-                                  "mode=threaded"};
+constexpr const char* kQuarantineModes[] = {
+    "", "strategy=alap", "strategy=random,seed=2", "mode=threaded"};
 
 // The waiting stream fails, its device does not: once the stream is gone and
 // has been heard of, nothing of the failure is left.
 // C95
 TEST_F(Quarantine, DestroyedStreamThatWaited) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kQuarantineModes) {
     for (const uint32_t flags : {0u, DEVRT_STREAM_BLOCKING}) {
       SCOPED_TRACE(config);
       Reset(config);
@@ -83,7 +83,7 @@ TEST_F(Quarantine, DestroyedStreamThatWaited) {
 // wait that covers the stream returns it.
 // C95
 TEST_F(Quarantine, FailureOfADestroyedStreamIsReturnedOnce) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kQuarantineModes) {
     SCOPED_TRACE(config);
     Reset(config);
     devrt_stream a = NewStream(0);
@@ -109,7 +109,7 @@ TEST_F(Quarantine, FailureOfADestroyedStreamIsReturnedOnce) {
 // failure once.  Calls on the failed stream itself return it for ever.
 // C95
 TEST_F(Quarantine, CoveringCallReturnsTheFailureOnce) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kQuarantineModes) {
     for (const bool device : {true, false}) {
       for (const bool works : {true, false}) {
         SCOPED_TRACE(config);
@@ -142,7 +142,7 @@ TEST_F(Quarantine, CoveringCallReturnsTheFailureOnce) {
 // is no business of the others, whenever it fails.
 // C95
 TEST_F(Quarantine, TheLegacyRuleSpreadsNoFailure) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kQuarantineModes) {
     SCOPED_TRACE(config);
     Reset(config);
     devrt_stream a = NewStream(0);
@@ -170,7 +170,7 @@ TEST_F(Quarantine, TheLegacyRuleSpreadsNoFailure) {
 // A wait of the default stream makes the default stream fail, nothing else.
 // C95
 TEST_F(Quarantine, DefaultStreamThatWaited) {
-  for (const std::string config : kModes) {
+  for (const std::string config : kQuarantineModes) {
     SCOPED_TRACE(config);
     Reset(config);
     devrt_event failed = FailedEvent();
@@ -201,7 +201,7 @@ TEST_F(Quarantine, EventsOfADestroyedFailedStream) {
 // C93
 TEST_F(Quarantine, LostDeviceReleasesBlockedThreads) {
   constexpr std::chrono::seconds kLimit(20);
-  for (const std::string config : kModes) {
+  for (const std::string config : kQuarantineModes) {
     for (const uint32_t device : {0u, 1u}) {
       SCOPED_TRACE(config);
       Reset("watchdog=60s" + (config.empty() ? "" : "," + config));

@@ -16,7 +16,6 @@ using reference::Element;
 using reference::Value;
 
 // Any address will do: kernels take local addresses.
-void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
 
 // Strides of non-overlapping elements: axes in any order, gaps, any signs.
 Shape RandomStrides(Random& random, const Shape& shape, int64_t item) {

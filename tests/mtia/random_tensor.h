@@ -73,6 +73,9 @@ class Odometer {
   Shape index_;
 };
 
+// An address that nothing reads.
+inline void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
+
 // A checked descriptor; fails the test where CopyTensor refuses.
 Tensor MakeTensor(void* data, uint32_t dtype, const Shape& shape,
                   const Shape* strides);

@@ -27,8 +27,8 @@ using reference::Encode;
 using reference::Match;
 using reference::Value;
 
-constexpr uint64_t kSeed = 20240610;
-constexpr uint64_t kTrials = 30;
+constexpr uint64_t kReduceSeed = 20240610;
+constexpr uint64_t kReduceTrials = 30;
 
 bool IsBool(uint32_t dtype) { return dtype == DEVRT_BOOL; }
 
@@ -246,7 +246,8 @@ TEST(ReduceTest, EveryOperationOnEveryPairOfDtypes) {
         ASSERT_EQ(ReduceSupports(op, in, out), Supports(op, in, out))
             << op << " " << DtypeName(in) << " " << DtypeName(out);
         if (!Supports(op, in, out)) continue;
-        for (uint64_t seed = kSeed; seed < kSeed + kTrials; ++seed) {
+        for (uint64_t seed = kReduceSeed; seed < kReduceSeed + kReduceTrials;
+             ++seed) {
           SCOPED_TRACE("seed " + std::to_string(seed) + ", op " +
                        std::to_string(op) + ", " + DtypeName(in) + " to " +
                        DtypeName(out));

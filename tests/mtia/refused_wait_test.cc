@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kModes[] = {"", ",strategy=random,seed=4",
-                                  ",mode=threaded"};
+constexpr const char* kRefusedModes[] = {"", ",strategy=random,seed=4",
+                                         ",mode=threaded"};
 
 class RefusedWait : public EngineTest {
  protected:
@@ -31,7 +31,7 @@ class RefusedWait : public EngineTest {
 // later; what was enqueued before and after it is in order.
 // C53
 TEST_F(RefusedWait, PageableCopy) {
-  for (const std::string mode : kModes) {
+  for (const std::string mode : kRefusedModes) {
     for (const bool to_device : {true, false}) {
       SCOPED_TRACE(mode);
       Reset("watchdog=20ms,pageable=sync" + mode);
@@ -62,7 +62,7 @@ TEST_F(RefusedWait, PageableCopy) {
 // neither then nor later.
 // C6
 TEST_F(RefusedWait, FullQueue) {
-  for (const std::string mode : kModes) {
+  for (const std::string mode : kRefusedModes) {
     SCOPED_TRACE(mode);
     Reset("watchdog=20ms,queue_depth=1000" + mode);
     devrt_stream s = NewStream();
@@ -80,7 +80,7 @@ TEST_F(RefusedWait, FullQueue) {
 // A free that would wait for ever frees nothing and says so.
 // C64
 TEST_F(RefusedWait, FreesThatWouldWaitForEverFreeNothing) {
-  for (const std::string mode : kModes) {
+  for (const std::string mode : kRefusedModes) {
     SCOPED_TRACE(mode);
     Reset("watchdog=20ms,raw_free_syncs=yes" + mode);
     devrt_stream s = NewStream();

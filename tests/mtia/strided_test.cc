@@ -20,8 +20,7 @@ namespace {
 
 using tensor::kAllAxes;
 
-constexpr int64_t kGiB = int64_t{1} << 30;
-void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
+constexpr int64_t kSignedGiB = int64_t{1} << 30;
 
 TEST(CopyTensorTest, FillsInContiguousStrides) {
   const Tensor tensor = MakeTensor(kData, DEVRT_INT16, {2, 3, 4}, nullptr);
@@ -90,18 +89,19 @@ TEST(CursorTest, WalksTransposedAxesInMemoryOrder) {
 }
 
 TEST(CursorTest, CountsMoreThan2To31Elements) {
-  const Shape strides = {10 * kGiB, 1};
-  const Tensor tensor = MakeTensor(kData, DEVRT_UINT8, {3, 5 * kGiB}, &strides);
+  const Shape strides = {10 * kSignedGiB, 1};
+  const Tensor tensor =
+      MakeTensor(kData, DEVRT_UINT8, {3, 5 * kSignedGiB}, &strides);
   Cursor cursor(tensor, OrderAxes(tensor, kAllAxes));
-  EXPECT_EQ(cursor.elements(), 15 * kGiB);
-  cursor.Step(3 * kGiB);
-  EXPECT_EQ(cursor.offset(), 3 * kGiB);
-  EXPECT_EQ(cursor.run(), 2 * kGiB);
-  cursor.Step(2 * kGiB);
-  EXPECT_EQ(cursor.offset(), 10 * kGiB);
-  cursor.Step(5 * kGiB);
-  cursor.Step(5 * kGiB - 1);
-  EXPECT_EQ(cursor.offset(), 25 * kGiB - 1);
+  EXPECT_EQ(cursor.elements(), 15 * kSignedGiB);
+  cursor.Step(3 * kSignedGiB);
+  EXPECT_EQ(cursor.offset(), 3 * kSignedGiB);
+  EXPECT_EQ(cursor.run(), 2 * kSignedGiB);
+  cursor.Step(2 * kSignedGiB);
+  EXPECT_EQ(cursor.offset(), 10 * kSignedGiB);
+  cursor.Step(5 * kSignedGiB);
+  cursor.Step(5 * kSignedGiB - 1);
+  EXPECT_EQ(cursor.offset(), 25 * kSignedGiB - 1);
   cursor.Step(1);
   EXPECT_EQ(cursor.offset(), 0) << "not at the start again";
 }
@@ -124,7 +124,7 @@ TEST(CursorTest, HandlesAllDimensions) {
   for (uint32_t k = 0; k < 32; k += 2) axes.push_back(k);
   for (uint32_t k = 1; k < 32; k += 2) axes.push_back(k);
   Cursor cursor(tensor, axes);
-  EXPECT_EQ(cursor.elements(), 4 * kGiB);
+  EXPECT_EQ(cursor.elements(), 4 * kSignedGiB);
   cursor.Step(2);
   EXPECT_EQ(cursor.offset(), 4) << "axis 29 follows axis 31";
 }
@@ -151,10 +151,10 @@ class SparseMemory {
 };
 
 TEST(FarApartTest, OffsetsBeyond2To32) {
-  const SparseMemory memory(static_cast<size_t>(9 * kGiB));
+  const SparseMemory memory(static_cast<size_t>(9 * kSignedGiB));
   if (!memory.valid()) GTEST_SKIP() << "no 9 GiB of address space";
   const Shape shape = {3, 2};
-  const Shape strides = {4 * kGiB + 3, -5};
+  const Shape strides = {4 * kSignedGiB + 3, -5};
   const Tensor out = MakeTensor(kData, DEVRT_INT32, shape, &strides);
   std::byte* const origin = memory.data() + 5;
   const int32_t value = 40;
@@ -175,7 +175,7 @@ TEST(FarApartTest, OffsetsBeyond2To32) {
 TEST(FarApartTest, SumOfMoreThan2To31Elements) {
   if (DEVRT_TEST_ASAN || DEVRT_TEST_TSAN)
     GTEST_SKIP() << "takes a minute with sanitizers";
-  const int64_t count = 2 * kGiB + 1024;
+  const int64_t count = 2 * kSignedGiB + 1024;
   const Shape broadcast = {0};
   const Tensor in = MakeTensor(kData, DEVRT_FLOAT32, {count}, &broadcast);
   const Tensor out = MakeTensor(kData, DEVRT_FLOAT32, {1}, nullptr);

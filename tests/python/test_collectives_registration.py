@@ -15,9 +15,6 @@ import devrt
 from devrt import collectives
 
 BACKEND = os.environ.get("DEVRT_TEST_BACKEND", "mtia")
-# The machine of mtia, and of the fake driver, goes on after that time where a rank's work
-# waits for that of another one.
-os.environ.setdefault("DEVRT_MTIA", "watchdog=100ms")
 
 
 def make(count=2, **options):

@@ -31,6 +31,11 @@ class EventTest : public MtiaTest {
     options.blocking_sync = blocking_sync_;
     return NewEvent(device, options);
   }
+  static EventOptions Timing() {
+    EventOptions options;
+    options.timing = true;
+    return options;
+  }
 
  private:
   void ForBoth(const std::function<void()>& run) {

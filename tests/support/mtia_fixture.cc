@@ -189,6 +189,10 @@ void InThreads(int count, const std::function<void(int)>& body) {
 
 Device MtiaTest::dev(int index) { return Must(GetDevice("mtia", index)); }
 
+Device MtiaTest::Current(const char* backend) {
+  return Must(CurrentDevice(backend));
+}
+
 Simulator MtiaTest::sim() { return Must(Simulator::Get("mtia")); }
 
 void MtiaTest::Reset(const std::string& config) {

@@ -117,6 +117,8 @@ class MtiaTest : public ::testing::Test {
   static constexpr int kDevices = 4;
 
   static Device dev(int index = 0);
+  // The current device of this thread.
+  static Device Current(const char* backend = "mtia");
   static Simulator sim();
   // Resets the simulator with `config`, such as "mode=threaded,seed=3".
   static void Reset(const std::string& config);

@@ -23,6 +23,12 @@
 
 namespace devrt::testing {
 
+// The codes that many tests expect.
+inline constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
+inline constexpr auto kFailedPrecondition =
+    absl::StatusCode::kFailedPrecondition;
+inline constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
 inline const absl::Status& StatusOf(const absl::Status& status) {
   return status;
 }

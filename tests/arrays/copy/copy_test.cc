@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "devrt/arrays/operations.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/arrays/arrays_fixture.h"
 #include "tests/arrays/copy/probe.h"
-#include "tests/arrays/order/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {

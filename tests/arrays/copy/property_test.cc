@@ -16,7 +16,7 @@
 #include "arrays/copy/copy_on_host.h"
 #include "arrays/core/geometry.h"
 #include "streams/objects/device_streams.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {

@@ -18,7 +18,7 @@ namespace devrt {
 namespace {
 
 using testing::Must;
-using Filled = testing::ArraysTest;
+using FilledArray = testing::ArraysTest;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -45,7 +45,7 @@ std::string HexOf(const std::string& bytes) {
 
 // ---- Constants -------------------------------------------------------------
 
-TEST_F(Filled, EveryElementIsTheValue) {
+TEST_F(FilledArray, EveryElementIsTheValue) {
   for (const Place& place : AllPlaces()) {
     for (const DType t : DType::All()) {
       const Scalar::Element one = Must(Scalar(1).As(t));
@@ -64,14 +64,14 @@ TEST_F(Filled, EveryElementIsTheValue) {
   }
 }
 
-TEST_F(Filled, WithoutAPlaceIsOnTheCurrentDevice) {
+TEST_F(FilledArray, WithoutAPlaceIsOnTheCurrentDevice) {
   DeviceGuard guard(dev(2));
   EXPECT_EQ(Must(Array::Zeros({1}, kInt8)).place(), Place(dev(2)));
   EXPECT_EQ(Must(Array::Full({1}, kInt8, 7)).place(), Place(dev(2)));
   EXPECT_EQ(Must(Must(Array::Full({1}, kInt8, 7)).Item()).Value<int64_t>(), 7);
 }
 
-TEST_F(Filled, FullRefusesValuesOutsideTheDType) {
+TEST_F(FilledArray, FullRefusesValuesOutsideTheDType) {
   EXPECT_STATUS(Array::Full({2}, kInt8, 128, dev(0)), kInvalidArgument,
                 "int8 cannot hold the integer 128");
   EXPECT_STATUS(Array::Full({0}, kUInt16, -1, dev(0)), kInvalidArgument,
@@ -80,7 +80,7 @@ TEST_F(Filled, FullRefusesValuesOutsideTheDType) {
                 "int8 cannot hold the number 1000000000.0");
 }
 
-TEST_F(Filled, FillWithAValueOutsideTheDTypeKeepsTheElements) {
+TEST_F(FilledArray, FillWithAValueOutsideTheDTypeKeepsTheElements) {
   for (const Place& place : AllPlaces()) {
     const Array x = Must(Array::Full({2}, kInt8, 7, place));
     EXPECT_STATUS(x.Fill(300), kInvalidArgument, "the integer 300");
@@ -102,7 +102,7 @@ struct Range {
 
 #include "tests/arrays/core/numpy_arange.inc"
 
-TEST_F(Filled, RangesAreNumPys) {
+TEST_F(FilledArray, RangesAreNumPys) {
   int compared = 0;
   for (const Range& r : kRanges) {
     const DType t = Must(DType::FromName(r.dtype));
@@ -119,7 +119,7 @@ TEST_F(Filled, RangesAreNumPys) {
   EXPECT_GT(compared, 300);
 }
 
-TEST_F(Filled, RangesOfLargeIntegersAreExact) {
+TEST_F(FilledArray, RangesOfLargeIntegersAreExact) {
   const auto count = [](Scalar begin, Scalar end, Scalar step, DType t) {
     return Must(Array::Arange(begin, end, step, t, Place::Host())).size();
   };
@@ -135,7 +135,7 @@ TEST_F(Filled, RangesOfLargeIntegersAreExact) {
   EXPECT_EQ(x.data_as<uint64_t>()[1], UINT64_MAX - 2);
 }
 
-TEST_F(Filled, ImpossibleRangesAreRefused) {
+TEST_F(FilledArray, ImpossibleRangesAreRefused) {
   const auto range = [](Scalar begin, Scalar end, Scalar step,
                         DType t = kFloat64) {
     return Array::Arange(begin, end, step, t, Place::Host());
@@ -168,7 +168,7 @@ TEST_F(Filled, ImpossibleRangesAreRefused) {
 
 // ---- Host memory -----------------------------------------------------------
 
-TEST_F(Filled, HostMemoryIsCopiedBeforeTheReturn) {
+TEST_F(FilledArray, HostMemoryIsCopiedBeforeTheReturn) {
   for (const Place& place : AllPlaces()) {
     std::vector<float> values = {1, 2, 3, 4, 5, 6};
     const Array x =
@@ -183,7 +183,7 @@ TEST_F(Filled, HostMemoryIsCopiedBeforeTheReturn) {
   }
 }
 
-TEST_F(Filled, VectorsBecomeArraysOfOneAxis) {
+TEST_F(FilledArray, VectorsBecomeArraysOfOneAxis) {
   const std::vector<int16_t> values = {3, -1, 4};
   const Array x = Must(Array::FromVector(values, dev(0)));
   EXPECT_EQ(x.shape(), DimSpan({3}));
@@ -193,7 +193,7 @@ TEST_F(Filled, VectorsBecomeArraysOfOneAxis) {
   EXPECT_EQ(Must(Array::FromVector(none, dev(0))).size(), 0);
 }
 
-TEST_F(Filled, NothingCannotBeCopied) {
+TEST_F(FilledArray, NothingCannotBeCopied) {
   EXPECT_STATUS(Array::FromHost(nullptr, {2}, kInt8, dev(0)), kInvalidArgument,
                 "a null pointer has no elements for shape (2,)");
   EXPECT_STATUS(Array::FromHost(nullptr, {-2}, kInt8, dev(0)), kInvalidArgument,

@@ -21,7 +21,7 @@ namespace {
 
 using testing::Must;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Scalar NumberOf(const Conversion& row) {
@@ -104,8 +104,8 @@ TEST(ScalarTest, EveryNarrowFloatIsWorthItsDefinition) {
         continue;
       }
       const double expected =
-          sign *
-          (special ? kInf : Worth(magnitude, f.exponent_bits, f.mantissa_bits));
+          sign * (special ? kInfinity
+                          : Worth(magnitude, f.exponent_bits, f.mantissa_bits));
       ASSERT_EQ(got, expected) << f.dtype << " " << bits;
       ASSERT_EQ(std::signbit(got), sign < 0) << f.dtype << " " << bits;
       uint32_t back = 0;
@@ -132,7 +132,7 @@ TEST(ScalarTest, ValuesSaturate) {
   EXPECT_EQ(Scalar(1e30).Value<int64_t>(), kMost);
   EXPECT_EQ(Scalar(-1e30).Value<int64_t>(), kLeast);
   EXPECT_EQ(Scalar(-1e30).Value<uint64_t>(), 0u);
-  EXPECT_EQ(Scalar(kInf).Value<uint64_t>(), UINT64_MAX);
+  EXPECT_EQ(Scalar(kInfinity).Value<uint64_t>(), UINT64_MAX);
   EXPECT_EQ(Scalar(kNan).Value<int64_t>(), 0);
   EXPECT_EQ(Scalar(-2.9).Value<int64_t>(), -2);
   EXPECT_TRUE(Scalar(kNan).Value<bool>());
@@ -164,10 +164,10 @@ TEST(ScalarTest, FloatsBeyondAnIntegerAreRefused) {
     }
     // Doubles may lie further apart than integers.
     const double below =
-        std::min(std::trunc(e.least) - 1, std::nextafter(e.least, -kInf));
+        std::min(std::trunc(e.least) - 1, std::nextafter(e.least, -kInfinity));
     const double above =
-        std::max(std::trunc(e.most) + 1, std::nextafter(e.most, kInf));
-    for (const double value : {below, above, kInf, -kInf, kNan}) {
+        std::max(std::trunc(e.most) + 1, std::nextafter(e.most, kInfinity));
+    for (const double value : {below, above, kInfinity, -kInfinity, kNan}) {
       EXPECT_STATUS(Scalar(value).As(e.dtype), kInvalidArgument,
                     "cannot hold the number")
           << e.dtype << " " << value;
@@ -231,7 +231,7 @@ TEST(ScalarTest, TextIsPythons) {
       {0.00001, "1e-05"},
       {2.5e-300, "2.5e-300"},
       {kNan, "nan"},
-      {-kInf, "-inf"},
+      {-kInfinity, "-inf"},
       {std::complex<double>(1, -2.5), "(1.0-2.5j)"},
       {std::complex<double>(0, 1), "(0.0+1.0j)"}};
   for (const auto& [value, text] : texts) EXPECT_EQ(value.ToString(), text);

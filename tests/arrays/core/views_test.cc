@@ -17,7 +17,7 @@ namespace {
 
 using testing::Must;
 
-char memory[1024];
+char kept[1024];
 
 Array Numbered(Dims shape) {
   Dims strides(shape.size());
@@ -26,14 +26,14 @@ Array Numbered(Dims shape) {
     strides[k] = stride;
   }
   internal::Storage::Borrowed borrowed;
-  borrowed.base = memory;
-  borrowed.bytes = sizeof memory;
+  borrowed.base = kept;
+  borrowed.bytes = sizeof kept;
   return Array(internal::Storage::Borrow(Place::Host(), std::move(borrowed)),
-               memory, std::move(shape), std::move(strides), kInt32);
+               kept, std::move(shape), std::move(strides), kInt32);
 }
 
 // The offset of the first element, in elements.
-int64_t Begin(const Array& x) { return (x.data_as<char>() - memory) / 4; }
+int64_t Begin(const Array& x) { return (x.data_as<char>() - kept) / 4; }
 
 TEST(ViewsTest, PropertiesOfAnArray) {
   const Array x = Numbered({2, 3});
@@ -185,7 +185,7 @@ TEST(ViewsTest, OfReadOnlyArraysAreReadOnly) {
 
 // Strides of arrays without elements may be anything, and nothing overflows.
 TEST(ViewsTest, OfNothingTakeAnyStrides) {
-  const Array x(Numbered({}).storage(), memory, {3, 0, 4},
+  const Array x(Numbered({}).storage(), kept, {3, 0, 4},
                 {INT64_MAX, INT64_MIN, 7}, kInt8);
   EXPECT_EQ(x.data(), nullptr);
   EXPECT_EQ(Must(x.SliceAxis(0, {{}, {}, -2})).size(), 0);

@@ -33,7 +33,6 @@ constexpr uint32_t kCodes[] = {
     DEVRT_OP_GT,         DEVRT_OP_GE,      DEVRT_OP_LOGICAL_AND,
     DEVRT_OP_LOGICAL_OR, DEVRT_OP_MAXIMUM, DEVRT_OP_MINIMUM};
 
-bool IsWhole(DType t) { return t == kBool || t.is_integer(); }
 bool Compares(BinaryOp op) {
   return op >= BinaryOp::kEqual && op <= BinaryOp::kGreaterEqual;
 }

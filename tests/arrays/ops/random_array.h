@@ -25,6 +25,8 @@ inline int64_t Uniform(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
+inline bool IsWhole(DType t) { return t == kBool || t.is_integer(); }
+
 // The kinds of random elements.
 enum class Content {
   kAny,       // any bits, special values, small numbers

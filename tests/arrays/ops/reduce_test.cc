@@ -22,10 +22,8 @@ using reference::Encode;
 using reference::Match;
 using reference::Value;
 
-constexpr uint64_t kSeed = 8009;
-constexpr int kTrials = 6'000;
-
-bool IsWhole(DType t) { return t == kBool || t.is_integer(); }
+constexpr uint64_t kReduceSeed = 8009;
+constexpr int kReduceTrials = 6'000;
 
 DType SumType(DType t) {
   if (!IsWhole(t)) return t;
@@ -208,8 +206,8 @@ class Reductions : public ArraysTest {
 };
 
 TEST_F(Reductions, RandomReductionsAgreeWithTheReference) {
-  for (int trial = 0; trial < kTrials && !HasFailure(); ++trial) {
-    const uint64_t seed = kSeed + static_cast<uint64_t>(trial);
+  for (int trial = 0; trial < kReduceTrials && !HasFailure(); ++trial) {
+    const uint64_t seed = kReduceSeed + static_cast<uint64_t>(trial);
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Try(random);

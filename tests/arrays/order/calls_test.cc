@@ -10,16 +10,16 @@
 #include "streams/common/deferred_deletion.h"
 #include "streams/objects/device_streams.h"
 #include "streams/objects/ordering.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {
 
-int g_records = 0;
-int g_waits = 0;
+int g_recorded = 0;
+int g_waited = 0;
 int g_queries = 0;
 int g_host_waits = 0;
-devrt_ops_v0 g_real;
+devrt_ops_v0 g_plugin;
 
 // Counts the calls of the backend's table that order things.
 class Calls : public ArraysTest {
@@ -27,44 +27,44 @@ class Calls : public ArraysTest {
   void SetUp() override {
     ArraysTest::SetUp();
     ops_ = &dev().record()->backend->ops;
-    g_real = *ops_;
+    g_plugin = *ops_;
     ops_->event_record = [](void* self, devrt_event e, devrt_stream s) {
-      ++g_records;
-      return g_real.event_record(self, e, s);
+      ++g_recorded;
+      return g_plugin.event_record(self, e, s);
     };
     ops_->stream_wait_event = [](void* self, devrt_stream s, devrt_event e) {
-      ++g_waits;
-      return g_real.stream_wait_event(self, s, e);
+      ++g_waited;
+      return g_plugin.stream_wait_event(self, s, e);
     };
     ops_->event_query = [](void* self, devrt_event e, uint32_t* done) {
       ++g_queries;
-      return g_real.event_query(self, e, done);
+      return g_plugin.event_query(self, e, done);
     };
     ops_->stream_query = [](void* self, devrt_stream s, uint32_t* done) {
       ++g_queries;
-      return g_real.stream_query(self, s, done);
+      return g_plugin.stream_query(self, s, done);
     };
     ops_->stream_sync = [](void* self, devrt_stream s) {
       ++g_host_waits;
-      return g_real.stream_sync(self, s);
+      return g_plugin.stream_sync(self, s);
     };
     ops_->event_sync = [](void* self, devrt_event e) {
       ++g_host_waits;
-      return g_real.event_sync(self, e);
+      return g_plugin.event_sync(self, e);
     };
     ops_->device_sync = [](void* self, uint32_t device) {
       ++g_host_waits;
-      return g_real.device_sync(self, device);
+      return g_plugin.device_sync(self, device);
     };
   }
   void TearDown() override {
-    *ops_ = g_real;
+    *ops_ = g_plugin;
     ArraysTest::TearDown();
   }
-  static void Forget() { g_records = g_waits = g_queries = g_host_waits = 0; }
+  static void Forget() { g_recorded = g_waited = g_queries = g_host_waits = 0; }
   static void Expect(int records, int waits) {
-    EXPECT_EQ(g_records, records);
-    EXPECT_EQ(g_waits, waits);
+    EXPECT_EQ(g_recorded, records);
+    EXPECT_EQ(g_waited, waits);
     EXPECT_EQ(g_queries, 0);
     EXPECT_EQ(g_host_waits, 0);
     Forget();
@@ -147,7 +147,7 @@ TEST_F(Calls, EventsComeFromThePool) {
                           devrt_event* event) {
     ++creations;
     timed |= (flags & DEVRT_EVENT_TIMING) != 0;
-    return g_real.event_create(self, device, flags, event);
+    return g_plugin.event_create(self, device, flags, event);
   };
   Stream a = NewStream(dev(1));
   Stream b = NewStream(dev(0));
@@ -161,7 +161,7 @@ TEST_F(Calls, EventsComeFromThePool) {
     ASSERT_OK(y.CopyFrom(x));  // b waits for a
     ASSERT_OK(y.Ready());
   }
-  EXPECT_GE(g_records, 1000);
+  EXPECT_GE(g_recorded, 1000);
   EXPECT_LT(creations, 2 * 64 + 8);
   EXPECT_FALSE(timed);
 }
@@ -287,7 +287,7 @@ TEST_F(Calls, AdoptedStreamsMayBeGone) {
     ASSERT_OK(Spin(adopted, kLong));
     Forget();
     ASSERT_OK(x.Fill(7));
-    EXPECT_EQ(g_records, 1) << "while it is named";
+    EXPECT_EQ(g_recorded, 1) << "while it is named";
   }
   Forget();
   const StreamGuard guard(b);

@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "streams/objects/device_streams.h"
 #include "streams/objects/stream_record.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 

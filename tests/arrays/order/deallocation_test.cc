@@ -6,18 +6,12 @@
 #include <optional>
 #include <utility>
 
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {
 
 class Deallocation : public ArraysTest {};
-
-// For streams one that is null is none.
-std::shared_ptr<void> Owner(bool* gone) {
-  return std::shared_ptr<void>(gone,
-                               [](void* p) { *static_cast<bool*>(p) = true; });
-}
 
 // E21: it comes back behind what its stream was given, whoever has that.
 TEST_F(Deallocation, ADeallocationStreamMayEndBefore) {

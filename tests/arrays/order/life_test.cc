@@ -11,16 +11,12 @@
 
 #include "devrt/arrays/operations.h"
 #include "devrt/memory/resources.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {
 
 class StorageLifetime : public ArraysTest {};
-
-std::shared_ptr<void> Owner(bool* gone) {
-  return std::shared_ptr<void>(nullptr, [gone](void*) { *gone = true; });
-}
 
 // E21.
 TEST_F(StorageLifetime, StorageOutlivesItsStream) {

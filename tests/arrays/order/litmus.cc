@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "devrt/arrays/operations.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/arrays/order/litmus.h"
 
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 
 namespace devrt::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "order_mutants.h"
-#include "tests/arrays/order/arrays_fixture.h"
+#include "tests/arrays/arrays_fixture.h"
 #include "tests/arrays/order/litmus.h"
 
 namespace devrt::testing {

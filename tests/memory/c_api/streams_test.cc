@@ -18,9 +18,9 @@ namespace devrt::testing {
 namespace {
 
 // A stream that its program destroys before it shuts down.
-void UseInC(void* native) {
+void UseInC(void* stream) {
   void* block = nullptr;
-  ASSERT_EQ(devrt_memory_alloc_v0("mtia:0", 100, native, &block), 0);
+  ASSERT_EQ(devrt_memory_alloc_v0("mtia:0", 100, stream, &block), 0);
   ASSERT_EQ(devrt_memory_free_v0(block), 0);
 }
 
@@ -28,12 +28,12 @@ TEST(CStreams, DoNotStandInTheWayOfShutdown) {
   for (const bool said : {false, true}) {
     InChild([said] {
       std::optional<Stream> owner = MtiaTest::NewStream();
-      void* const native = Must(owner->Native());
+      void* const stream = Must(owner->Native());
       const internal::DeviceRecord& device = *MtiaTest::dev().record();
-      UseInC(native);
+      UseInC(stream);
       EXPECT_EQ(device.live_streams.load(), 1) << "the program's own";
       if (said) {
-        EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", native), 0);
+        EXPECT_EQ(devrt_memory_stream_ends_v0("mtia:0", stream), 0);
       }
       EXPECT_EQ(device.live_streams.load(), 1);
       owner.reset();

@@ -6,13 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "memory/common/rounding.h"
 #include "tests/support/mtia_fixture.h"
 #include "tests/support/subprocess.h"
 
 namespace devrt::testing {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using internal::kMiB;
 
 // A block of each kind waits for a stream of a healthy device, and the stream
 // for a device that is lost.

@@ -16,11 +16,12 @@ using testing::LogCapture;
 using testing::MtiaTest;
 using testing::Must;
 
-// Read when the backend is opened.
-const bool kWatched = setenv("DEVRT_TEST_MTIA", "suballocation=check", 1) == 0;
-
 class WatchedTest : public MtiaTest {
  protected:
+  static void SetUpTestSuite() {
+    // Read when the backend is opened.
+    ASSERT_EQ(setenv("DEVRT_TEST_MTIA", "suballocation=check", 1), 0);
+  }
   void TearDown() override {
     for (int i = 0; i < kDevices; ++i) EXPECT_OK(EmptyCache(dev(i)));
     MtiaTest::TearDown();
@@ -36,7 +37,6 @@ class WatchedTest : public MtiaTest {
 };
 
 TEST_F(WatchedTest, AKernelAfterTheFreeIsFound) {
-  ASSERT_TRUE(kWatched);
   const StreamRef s = DefaultStream(dev());
   void* block = Must(AllocateMemory(s, 100));
   EXPECT_OK(Touch(s, block, 100));

@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "memory/common/rounding.h"
 
 namespace devrt::testing {
 
 namespace {
 
 // Written out, not taken from the allocator's own header.
-constexpr uint64_t kMiB = 1048576;
+using internal::kMiB;
 
 uint64_t Rounded(uint64_t bytes, uint64_t to) {
   return (bytes + to - 1) / to * to;

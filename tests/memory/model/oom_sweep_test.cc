@@ -14,12 +14,13 @@
 #include "devrt/memory/history.h"
 #include "devrt/memory/statistics.h"
 #include "gtest/gtest.h"
+#include "memory/common/rounding.h"
 #include "tests/support/spy_backend.h"
 
 namespace devrt::testing {
 namespace {
 
-constexpr uint64_t kMiB = 1048576;
+using internal::kMiB;
 
 struct Outcome {
   int refused = 0;

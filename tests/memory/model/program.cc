@@ -6,12 +6,13 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "memory/common/rounding.h"
 
 namespace devrt::testing {
 
 namespace {
 
-constexpr uint64_t kMiB = 1048576;
+using internal::kMiB;
 
 // Sizes at which something changes come often.
 uint64_t RandomSize(std::mt19937_64* random) {

@@ -33,7 +33,7 @@ namespace devrt::testing {
 namespace {
 
 constexpr int kThreads = 64;
-constexpr size_t kStreams = 16;
+constexpr size_t kSharedStreams = 16;
 
 std::chrono::milliseconds Length() {
   const char* seconds = std::getenv("DEVRT_TEST_SECONDS");
@@ -116,11 +116,11 @@ bool CallForTheDevice(Device device, uint64_t number) {
   }
 }
 
-class Worker {
+class WorkThread {
  public:
-  Worker(SharedWork* work, int thread)
+  WorkThread(SharedWork* work, int thread)
       : work_(*work),
-        home_(work->streams[static_cast<size_t>(thread) % kStreams]),
+        home_(work->streams[static_cast<size_t>(thread) % kSharedStreams]),
         random_(static_cast<uint64_t>(thread) + 1) {}
 
   void Step() {
@@ -143,7 +143,9 @@ class Worker {
   void Count(bool succeeded) {
     if (!succeeded) ++work_.failures;
   }
-  const Stream& AnyStream() { return work_.streams[random_() % kStreams]; }
+  const Stream& AnyStream() {
+    return work_.streams[random_() % kSharedStreams];
+  }
   void Free(void* pointer) {
     if (pointer == nullptr) return;
     work_.holders.Give(pointer);
@@ -160,13 +162,14 @@ class Worker {
 
 TEST_F(MemoryThreadsTest, BlocksHaveOneHolderAndFiguresAgree) {
   SharedWork work;
-  for (size_t i = 0; i < kStreams; ++i) work.streams.push_back(NewStream());
+  for (size_t i = 0; i < kSharedStreams; ++i)
+    work.streams.push_back(NewStream());
   ASSERT_TRUE(RecordMemoryHistory(dev(), HistoryOptions{1000, false}).ok());
 
   InThreads(kThreads, [&](int thread) {
     // From here: sanitizers may take longer than that to make the threads.
     const auto end = std::chrono::steady_clock::now() + Length();
-    Worker worker(&work, thread);
+    WorkThread worker(&work, thread);
     while (std::chrono::steady_clock::now() < end) worker.Step();
   });
   for (auto& slot : work.exchange) {

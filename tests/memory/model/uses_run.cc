@@ -17,19 +17,20 @@
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
 #include "devrt/streams/probe.h"
+#include "memory/common/rounding.h"
 #include "streams/objects/stream_record.h"
 
 namespace devrt::testing {
 
 namespace {
 
-constexpr uint64_t kMiB = 1048576;
+using internal::kMiB;
 
 // By number of a native stream.
 using Clock = std::map<size_t, uint64_t>;
 
 bool has_waited = false;
-int refused = 0;
+int requests_refused = 0;
 
 void Join(Clock* clock, const Clock& other) {
   for (const auto& [stream, count] : other) {
@@ -178,7 +179,7 @@ class UsesRun {
   void Allocate(size_t stream, uint64_t bytes) {
     const absl::StatusOr<void*> got = AllocateMemory(streams_[stream], bytes);
     if (absl::IsResourceExhausted(got.status()) && MayBeFull(bytes)) {
-      ++refused;
+      ++requests_refused;
       return;
     }
     if (!got.ok()) return Check(got.status());
@@ -410,7 +411,7 @@ class UsesRun {
 
 bool WasAnyBlockPending() { return has_waited; }
 
-int CountRefused() { return refused; }
+int CountRefused() { return requests_refused; }
 
 std::string RunWithUses(std::vector<Stream>* streams, const Program& program) {
   return UsesRun(streams).Run(program);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "memory/common/rounding.h"
 #include "tests/support/mtia_fixture.h"
 
 namespace devrt {
@@ -23,7 +24,7 @@ using testing::kLong;
 using testing::MtiaTest;
 using testing::Must;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using internal::kMiB;
 
 class PinnedTest : public MtiaTest {
  protected:

@@ -60,13 +60,13 @@ class Refuser {
 };
 DEVRT_STATIC_LAYER(Refuser, refuser, "refuser", "devrt tests", "1.0");
 
-struct Outcome {
+struct PinnedOutcome {
   int refused = 0;
   int served = 0;
 };
 
 // Some classes twice, some pages; half of it goes and leaves what is cached.
-void RunProgram(Device device, Outcome* outcome) {
+void RunProgram(Device device, PinnedOutcome* outcome) {
   constexpr uint64_t kSizes[] = {1, 700, 65536, 1 << 20, 3 << 20, 5 << 20, 512};
   std::vector<char*> held;
   for (int round = 0; round < 3; ++round) {
@@ -108,7 +108,7 @@ int Sweep(Device device, int running) {
     native.first = nth;
     native.running = running;
     ResetAccumulatedPinnedStatistics(device.backend());
-    Outcome outcome;
+    PinnedOutcome outcome;
     RunProgram(device, &outcome);
     EXPECT_EQ(outcome.served + outcome.refused, 21);
     refused += outcome.refused;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "memory/common/rounding.h"
 #include "tests/support/status_matchers.h"
 
 namespace devrt {
@@ -26,7 +27,7 @@ using ::testing::SizeIs;
 using testing::StatusIs;
 using Source = AllocatorSettings::Source;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using internal::kMiB;
 
 AllocatorSettings Parse(const std::string& text) {
   return Must(ParseAllocatorSettings(text));

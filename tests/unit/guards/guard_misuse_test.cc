@@ -21,8 +21,6 @@ using ::testing::HasSubstr;
 using GuardMisuse = MtiaTest;
 using GuardFault = MtiaTest;
 
-Device Current() { return Must(CurrentDevice("mtia")); }
-
 // One line per guard that is destroyed in the wrong place, none for others.
 void ExpectErrors(const LogCapture& log,
                   const std::vector<std::string>& kinds) {

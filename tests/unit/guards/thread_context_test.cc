@@ -15,8 +15,6 @@ using ::testing::HasSubstr;
 
 using ThreadContextTest = MtiaTest;
 
-Device Current() { return Must(CurrentDevice("mtia")); }
-
 TEST_F(ThreadContextTest, PoolThreadWithAndWithoutTheScope) {
   Stream s = NewStream(dev(2));
   StreamGuard guard(s);
@@ -146,24 +144,24 @@ void WalkAllDevices(int thread, int rounds,
       const Device device_a = MtiaTest::dev(a), device_b = MtiaTest::dev(b);
       const StreamRef stream_b = streams[static_cast<size_t>(b)];
       DeviceGuard one(device_a);
-      ASSERT_EQ(Current(), device_a);
+      ASSERT_EQ(MtiaTest::Current(), device_a);
       {
         StreamGuard two(stream_b);
-        ASSERT_EQ(Current(), device_b);
+        ASSERT_EQ(MtiaTest::Current(), device_b);
         ASSERT_EQ(CurrentStream(device_b), stream_b);
         {
           MultiStreamGuard three(
               {DefaultStream(device_b), stream_b, DefaultStream(device_a)});
           ASSERT_EQ(CurrentStream(device_a), DefaultStream(device_a));
-          ASSERT_EQ(Current(), device_b);
+          ASSERT_EQ(MtiaTest::Current(), device_b);
         }
         ASSERT_EQ(CurrentStream(device_b), stream_b);
       }
-      ASSERT_EQ(Current(), device_a);
+      ASSERT_EQ(MtiaTest::Current(), device_a);
       ASSERT_EQ(CurrentStream(device_b), DefaultStream(device_b));
     }
   }
-  ASSERT_EQ(Current(), MtiaTest::dev(0));
+  ASSERT_EQ(MtiaTest::Current(), MtiaTest::dev(0));
 }
 
 // C97

@@ -29,9 +29,6 @@ class CurrentDeviceTest : public MtiaTest {
     MtiaTest::TearDown();
   }
   static SpyBackend& spy() { return SpyBackend::Get(); }
-  static Device Current(const char* backend = "mtia") {
-    return Must(CurrentDevice(backend));
-  }
 };
 
 // C1

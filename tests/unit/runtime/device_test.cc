@@ -25,12 +25,11 @@ using ::testing::AllOf;
 using testing::FakeBackend;
 using testing::FakeFailure;
 using ::testing::HasSubstr;
+using testing::kInvalid;
 using testing::Must;
 using ::testing::Not;
 using ::testing::StartsWith;
 using testing::StatusIs;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 FakeBackend& Fake() {
   static FakeBackend& fake = FakeBackend::Register("fake", 2);

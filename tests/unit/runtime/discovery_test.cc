@@ -35,6 +35,7 @@ using ::testing::ElementsAre;
 using testing::FakeBackend;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kInvalid;
 using testing::Must;
 using ::testing::Not;
 using testing::PluginPath;
@@ -44,7 +45,6 @@ using testing::TemporaryFolder;
 
 using Result = LoadAttempt::Result;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kExists = absl::StatusCode::kAlreadyExists;
 
 // ---- DEVRT_BACKENDS -------------------------------------------------------

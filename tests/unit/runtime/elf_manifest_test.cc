@@ -27,12 +27,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kInvalid;
 using testing::Must;
 using testing::PluginPath;
 using ::testing::StartsWith;
 using testing::StatusIs;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

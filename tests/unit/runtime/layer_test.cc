@@ -30,13 +30,12 @@ using testing::FakeBackend;
 using ::testing::HasSubstr;
 using testing::InChild;
 using ::testing::IsEmpty;
+using testing::kInvalid;
 using testing::Must;
 using testing::PluginDirectory;
 using testing::PluginPath;
 using testing::StatusIs;
 using testing::TemporaryFolder;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 // The calls that the layers of this program saw: "NAME.CALL", and "~NAME" for
 // an end.

@@ -35,16 +35,16 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kDenied;
+using testing::kFailedPrecondition;
+using testing::kInvalid;
 using testing::Must;
 using ::testing::Not;
 using testing::PluginDirectory;
 using testing::PluginPath;
+using testing::Read;
 using testing::StatusIs;
 using testing::TemporaryFolder;
-
-constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
 
 // The file that the dynamic linker says the backend's code comes from.
 std::string FileOf(Backend backend) {
@@ -57,11 +57,6 @@ std::string FileOf(Backend backend) {
 internal::PluginFile Open(const std::string& path) {
   return internal::OpenPluginFile(path, internal::kPluginLibrary,
                                   internal::Purpose::kLoad);
-}
-
-std::string Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::set<std::string> LoadedFiles() {
@@ -138,14 +133,15 @@ TEST_F(LoadFileTest, MissingProcIsNamed) {
     ASSERT_EQ(chroot(folder_.path().c_str()), 0);
     EXPECT_THAT(
         LoadBackend("/libdevrt_good.so"),
-        StatusIs(kPrecondition,
+        StatusIs(kFailedPrecondition,
                  AllOf(HasSubstr("/libdevrt_good.so: cannot be loaded through "
                                  "its descriptor /proc/"),
                        HasSubstr("mount -t proc"))));
     // A plain folder with the name /proc is not a proc file system.
     ASSERT_EQ(mkdir("/proc", 0755), 0);
-    EXPECT_THAT(LoadBackend("/libdevrt_good.so"),
-                StatusIs(kPrecondition, HasSubstr("expected the proc file")));
+    EXPECT_THAT(
+        LoadBackend("/libdevrt_good.so"),
+        StatusIs(kFailedPrecondition, HasSubstr("expected the proc file")));
   });
 }
 
@@ -226,7 +222,7 @@ TEST_P(ExchangeTest, RunsTheInspectedFileOrNone) {
       EXPECT_EQ(Must(backend).device_count(), 2);
     } else {
       EXPECT_THAT(backend,
-                  StatusIs(kPrecondition,
+                  StatusIs(kFailedPrecondition,
                            HasSubstr(path + ": written to or removed while it "
                                             "was being loaded")));
       const std::set<std::string> files = LoadedFiles();

@@ -32,6 +32,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kInvalid;
 using testing::Must;
 using ::testing::Not;
 using testing::PluginPath;
@@ -41,7 +42,6 @@ using ::testing::StartsWith;
 using testing::StatusIs;
 using testing::TemporaryFolder;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
 
 // ---- Legal ----------------------------------------------------------------

@@ -17,9 +17,8 @@ using testing::FakeBackend;
 using testing::FakeFailure;
 using ::testing::HasSubstr;
 using testing::IsOkAndHolds;
+using testing::kFailedPrecondition;
 using testing::StatusIs;
-
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
 class PeerTest : public ::testing::Test {
  protected:
@@ -32,8 +31,8 @@ class PeerTest : public ::testing::Test {
     return other;
   }
 
-  inline static const Device a_ = fake().device(0);
-  inline static const Device b_ = fake().device(1);
+  const Device a_ = fake().device(0);
+  const Device b_ = fake().device(1);
 };
 
 // C74

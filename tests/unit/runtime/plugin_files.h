@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 namespace devrt::testing {
@@ -18,6 +20,12 @@ inline std::string PluginDirectory() {
 
 inline std::string PluginPath(const std::string& name) {
   return PluginDirectory() + "/libdevrt_" + name + ".so";
+}
+
+// The bytes of a file.
+inline std::string Read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 // An empty folder, gone with its contents at the end of the scope.

@@ -24,11 +24,11 @@ using ::testing::AllOf;
 using testing::FakeBackend;
 using testing::FakeFailure;
 using ::testing::HasSubstr;
+using testing::kInvalid;
 using testing::Must;
 using ::testing::StartsWith;
 using testing::StatusIs;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr uint64_t kMiB = 1 << 20;
 
 char* Plus(void* pointer, size_t bytes) {
@@ -48,11 +48,11 @@ class RawMemoryTest : public ::testing::Test {
     static FakeBackend& bare = FakeBackend::Register("bare", 1, 0);
     return bare;
   }
-  static int64_t live() { return device_.record()->live_allocations.load(); }
+  int64_t live() const { return device_.record()->live_allocations.load(); }
 
   ~RawMemoryTest() override { EXPECT_EQ(live(), 0); }
 
-  inline static const Device device_ = fake().device(0);
+  const Device device_ = fake().device(0);
 };
 
 TEST_F(RawMemoryTest, AllocateAndFree) {
@@ -173,7 +173,7 @@ TEST_F(RawMemoryTest, OutOfMemory) {
 }
 
 TEST_F(RawMemoryTest, OutOfMemoryText) {
-  const auto text = [](uint64_t bytes) {
+  const auto text = [this](uint64_t bytes) {
     return std::string(Allocate(device_, bytes).status().message());
   };
   EXPECT_THAT(text(858993459200000000),

@@ -27,16 +27,11 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kDenied;
 using testing::PluginDirectory;
+using testing::Read;
 using testing::StatusIs;
 using testing::TemporaryFolder;
-
-constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
-
-std::string Read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 // Overwrites `from` wherever it stands in a file; what is too much room is
 // filled with the last letter.

@@ -27,11 +27,10 @@ using testing::FakeBackend;
 using testing::FakeFailure;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kFailedPrecondition;
 using testing::Must;
 using testing::PluginPath;
 using testing::StatusIs;
-
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
 // C98
 TEST(ShutdownTest, RefusedWithCounts) {

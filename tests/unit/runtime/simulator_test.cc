@@ -21,11 +21,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kFailedPrecondition;
 using testing::Must;
 using ::testing::StartsWith;
 using testing::StatusIs;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr char kMachine[] = "devices=2,memory=256MiB";
 
 class SimulatorTest : public ::testing::Test {

@@ -33,14 +33,14 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kDenied;
+using testing::kInvalid;
 using ::testing::Not;
 using testing::PluginPath;
 using ::testing::StartsWith;
 using testing::StatusIs;
 using testing::TemporaryFolder;
 
-constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kNotFound = absl::StatusCode::kNotFound;
 
 // ---- The rules, on what stat could say ------------------------------------

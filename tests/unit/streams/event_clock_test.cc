@@ -17,12 +17,6 @@ namespace {
 
 using EventClock = EventTest;
 
-EventOptions Timing() {
-  EventOptions options;
-  options.timing = true;
-  return options;
-}
-
 // Every operation began after the end of what the timeline says that it waited
 // for, and of its predecessor in its stream.
 void ExpectTimesFollowOrder(const std::vector<SimulatedOp>& ops) {

@@ -19,12 +19,6 @@ using CrossDeviceQuery = EventTest;
 using ElapsedTime = EventTest;
 using EventFlags = MtiaTest;
 
-EventOptions Timing() {
-  EventOptions options;
-  options.timing = true;
-  return options;
-}
-
 // C31
 TEST_F(CrossDeviceRecord, RecordAcrossDevicesIsRefusedAndKeepsTheCapture) {
   ForEachForm([&] {

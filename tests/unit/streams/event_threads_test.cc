@@ -13,15 +13,15 @@ namespace {
 using EventThreads = MtiaTest;
 
 constexpr int kThreads = 8;
-const char* const kModes[] = {"mode=threaded", "mode=virtual",
-                              "mode=virtual,strategy=random,seed=3"};
+const char* const kEventModes[] = {"mode=threaded", "mode=virtual",
+                                   "mode=virtual,strategy=random,seed=3"};
 
 // One thread records; each wait of the seven others sees the capture of a
 // record that took effect before it.
 // C39
 TEST_F(EventThreads, WaitsSeeARecordThatTookEffect) {
   constexpr int kRecords = 200;
-  for (const char* mode : kModes) {
+  for (const char* mode : kEventModes) {
     SCOPED_TRACE(mode);
     Reset(mode);
     std::vector<std::unique_ptr<Cell>> x;  // set before the i-th record
@@ -58,7 +58,7 @@ TEST_F(EventThreads, WaitsSeeARecordThatTookEffect) {
 TEST_F(EventThreads, EveryCallFromEveryThread) {
   EventOptions timing;
   timing.timing = true;
-  for (const char* mode : kModes) {
+  for (const char* mode : kEventModes) {
     SCOPED_TRACE(mode);
     Reset(mode);
     Event e = NewEvent(dev(), timing);
@@ -132,7 +132,7 @@ TEST_F(EventThreads, FirstRecordsRace) {
 
 // C39
 TEST_F(EventThreads, ManyThreadsShareAStream) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kEventModes) {
     SCOPED_TRACE(mode);
     Reset(mode);
     Stream s = NewStream();
@@ -151,7 +151,7 @@ TEST_F(EventThreads, ManyThreadsShareAStream) {
 // waits for what its thread has submitted.
 // C39
 TEST_F(EventThreads, ManyStreamsWaitForOne) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kEventModes) {
     SCOPED_TRACE(mode);
     Reset(mode);
     Stream producer = NewStream();
@@ -175,7 +175,7 @@ TEST_F(EventThreads, ManyStreamsWaitForOne) {
 // Streams and events come and go in all threads, some of them busy.
 // C39
 TEST_F(EventThreads, CreationAndDestructionFromManyThreads) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kEventModes) {
     SCOPED_TRACE(mode);
     Reset(mode);
     InThreads(kThreads, [&](int thread) {

@@ -151,12 +151,12 @@ void InGrandchild(const char* config,
   });
 }
 
-constexpr const char* kModes[] = {"devices=2,mode=virtual",
-                                  "devices=2,mode=threaded"};
+constexpr const char* kForkModes[] = {"devices=2,mode=virtual",
+                                      "devices=2,mode=threaded"};
 
 // F33, C105
 TEST(StreamFork, StreamsAndEventsInAChild) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kForkModes) {
     InGrandchild(mode, [](Made* m, Simulator) {
       ExpectForked(StreamCalls(*m));
       // Names and ids are answered.
@@ -171,14 +171,14 @@ TEST(StreamFork, StreamsAndEventsInAChild) {
 
 // F33, C105
 TEST(StreamFork, WorkAndGuardsInAChild) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kForkModes) {
     InGrandchild(mode, [](Made* m, Simulator) { ExpectForked(WorkCalls(*m)); });
   }
 }
 
 // F33, C105
 TEST(StreamFork, SimulatorCallsInAChild) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kForkModes) {
     InGrandchild(
         mode, [](Made*, Simulator sim) { ExpectForked(SimulatorCalls(sim)); });
   }

@@ -18,23 +18,23 @@
 namespace devrt::testing {
 namespace {
 
-constexpr uint64_t kBytes = 64;
+constexpr uint64_t kStagedBytes = 64;
 
 // The spy's device memory is memory of the host, and its copies are memcpy.
 class StagedCopy : public ::testing::Test {
  protected:
   void SetUp() override {
-    src_ = Must(Allocate(spy_.device(0), kBytes));
-    dst_ = Must(Allocate(spy_.device(1), kBytes));
-    std::memset(src_, 7, kBytes);
-    std::memset(dst_, 0, kBytes);
+    src_ = Must(Allocate(spy_.device(0), kStagedBytes));
+    dst_ = Must(Allocate(spy_.device(1), kStagedBytes));
+    std::memset(src_, 7, kStagedBytes);
+    std::memset(dst_, 0, kStagedBytes);
   }
   void TearDown() override {
     EXPECT_OK(Free(spy_.device(0), src_));
     EXPECT_OK(Free(spy_.device(1), dst_));
     EXPECT_EQ(spy_.bad_handles(), 0);
   }
-  bool HasArrived() const { return std::memcmp(dst_, src_, kBytes) == 0; }
+  bool HasArrived() const { return std::memcmp(dst_, src_, kStagedBytes) == 0; }
 
   SpyBackend& spy_ = SpyBackend::Get();
   void* src_ = nullptr;
@@ -44,7 +44,7 @@ class StagedCopy : public ::testing::Test {
 TEST_F(StagedCopy, StreamOfTheSource) {
   Stream s = Must(Stream::Create(spy_.device(0)));
   spy_.Reset();
-  ASSERT_OK(CopyAsync(s, dst_, src_, kBytes));
+  ASSERT_OK(CopyAsync(s, dst_, src_, kStagedBytes));
   EXPECT_TRUE(HasArrived());
   for (int device : {0, 1}) {
     EXPECT_EQ(spy_.Count("copy_async", device), 1) << device;
@@ -57,7 +57,7 @@ TEST_F(StagedCopy, StreamOfTheSource) {
 TEST_F(StagedCopy, StreamOfTheTarget) {
   Stream s = Must(Stream::Create(spy_.device(1)));
   spy_.Reset();
-  ASSERT_OK(CopyAsync(s, dst_, src_, kBytes));
+  ASSERT_OK(CopyAsync(s, dst_, src_, kStagedBytes));
   EXPECT_TRUE(HasArrived());
   EXPECT_EQ(spy_.Count("copy_async", 0), 1);
   EXPECT_EQ(spy_.Count("copy_async", 1), 1);
@@ -74,7 +74,7 @@ TEST_F(StagedCopy, BothHalvesHaveTheCallSite) {
       spy_.Reset();
       spy_.Fail("copy_async", absl::StatusCode::kInternal, nth);
       const int line = __LINE__ + 1;
-      const absl::Status copied = CopyAsync(s, dst_, src_, kBytes);
+      const absl::Status copied = CopyAsync(s, dst_, src_, kStagedBytes);
       EXPECT_THAT(copied, StatusIs(absl::StatusCode::kInternal, ::testing::_));
       EXPECT_EQ(spy_.Last("copy_async").line, line);
       EXPECT_EQ(spy_.Last("copy_async").device, nth - 1);
@@ -85,7 +85,7 @@ TEST_F(StagedCopy, BothHalvesHaveTheCallSite) {
 TEST_F(StagedCopy, NothingIsWrittenIfTheReadFails) {
   Stream s = Must(Stream::Create(spy_.device(0)));
   spy_.Fail("stream_sync", absl::StatusCode::kInternal);
-  EXPECT_THAT(CopyAsync(s, dst_, src_, kBytes),
+  EXPECT_THAT(CopyAsync(s, dst_, src_, kStagedBytes),
               StatusIs(absl::StatusCode::kInternal, ::testing::_));
   EXPECT_FALSE(HasArrived());
 }
@@ -97,7 +97,7 @@ TEST_F(StagedCopy, TheStreamEndsWhileTheHostWaits) {
   spy_.Reset();
   // The first copy of the other device's stream reads the source.
   spy_.OnNext("copy_async", [&] { s.reset(); });
-  EXPECT_THAT(CopyAsync(ref, dst_, src_, kBytes),
+  EXPECT_THAT(CopyAsync(ref, dst_, src_, kStagedBytes),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        ::testing::HasSubstr("destroyed")));
   EXPECT_FALSE(HasArrived());

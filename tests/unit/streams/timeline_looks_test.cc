@@ -28,11 +28,11 @@ using internal::Timeline;
 using internal::TimelineOf;
 using internal::UsedRange;
 
-OrderPoint Here(StreamRef stream) {
+OrderPoint PointOf(StreamRef stream) {
   return {TimelineOf(stream), TimelineOf(stream)->Now()};
 }
 
-bool IsOver(const OrderPoint& p) { return p.timeline->IsComplete(p.epoch); }
+bool IsComplete(const OrderPoint& p) { return p.timeline->IsComplete(p.epoch); }
 
 struct Used {
   StreamRef stream;
@@ -90,7 +90,7 @@ TEST_F(TimelineLooks, UsesInsideALookAreNotCovered) {
   Event e = NewEvent();
   ASSERT_OK(e.Record(s));
   OrderPoint inside;
-  const auto note = [&] { inside = Here(s); };
+  const auto note = [&] { inside = PointOf(s); };
   const struct {
     const char* slot;
     std::function<void()> look;
@@ -112,11 +112,11 @@ TEST_F(TimelineLooks, UsesInsideALookAreNotCovered) {
   };
   for (const auto& [slot, look] : looks) {
     SCOPED_TRACE(slot);
-    const OrderPoint before = Here(s);
+    const OrderPoint before = PointOf(s);
     spy_.OnNext(slot, note);
     look();
-    EXPECT_TRUE(IsOver(before));
-    EXPECT_FALSE(IsOver(inside));
+    EXPECT_TRUE(IsComplete(before));
+    EXPECT_FALSE(IsComplete(inside));
   }
 }
 
@@ -127,18 +127,18 @@ TEST_F(TimelineLooks, RecordInsideAnEventsLook) {
     Stream s = NewStream(), other = NewStream();
     Event e = NewEvent();
     ASSERT_OK(e.Record(s));
-    const OrderPoint former = Here(s);
+    const OrderPoint former = PointOf(s);
     OrderPoint use;
     spy_.OnNext(slot, [&] {
-      use = Here(other);
+      use = PointOf(other);
       EXPECT_OK(e.Record(other));
     });
     ASSERT_OK(slot == std::string("event_sync") ? e.Synchronize()
                                                 : e.Query().status());
-    EXPECT_FALSE(IsOver(use));
-    EXPECT_FALSE(IsOver(former));
+    EXPECT_FALSE(IsComplete(use));
+    EXPECT_FALSE(IsComplete(former));
     ASSERT_OK(e.Synchronize());
-    EXPECT_TRUE(IsOver(use));
+    EXPECT_TRUE(IsComplete(use));
   }
 }
 
@@ -146,7 +146,7 @@ TEST_F(TimelineLooks, RecordInsideAnEventsLook) {
 TEST_F(TimelineLooks, RecordInsideAWait) {
   Stream s = NewStream(), other = NewStream(), taker = NewStream();
   Event e = NewEvent();
-  const OrderPoint use = Here(s), its = Here(other);
+  const OrderPoint use = PointOf(s), its = PointOf(other);
   ASSERT_OK(e.Record(s));
   spy_.OnNext("stream_wait_event", [&] { EXPECT_OK(e.Record(other)); });
   ASSERT_OK(taker.Wait(e));
@@ -160,19 +160,19 @@ TEST_F(TimelineLooks, RecordInsideAWait) {
 TEST_F(TimelineLooks, TwoRecordersAtOnce) {
   Stream s = NewStream(), other = NewStream(), taker = NewStream();
   Event e = NewEvent();
-  const OrderPoint use = Here(s), its = Here(other);
+  const OrderPoint use = PointOf(s), its = PointOf(other);
   spy_.OnNext("event_record", [&] { EXPECT_OK(e.Record(other)); });
   ASSERT_OK(e.Record(s));
   ASSERT_OK(taker.Wait(e));
   EXPECT_FALSE(TimelineOf(taker)->IsAfter(use));
   EXPECT_FALSE(TimelineOf(taker)->IsAfter(its));
   EXPECT_THAT(e.Query(), IsOkAndHolds(true));
-  EXPECT_FALSE(IsOver(use));
-  EXPECT_FALSE(IsOver(its));
+  EXPECT_FALSE(IsComplete(use));
+  EXPECT_FALSE(IsComplete(its));
   ASSERT_OK(e.Record(s));
   EXPECT_THAT(e.Query(), IsOkAndHolds(true));
-  EXPECT_TRUE(IsOver(use));
-  EXPECT_FALSE(IsOver(its));
+  EXPECT_TRUE(IsComplete(use));
+  EXPECT_FALSE(IsComplete(its));
 }
 
 // A wait that comes between a stream's record and the end of it is not part of
@@ -180,7 +180,7 @@ TEST_F(TimelineLooks, TwoRecordersAtOnce) {
 TEST_F(TimelineLooks, WaitInsideARecord) {
   Stream s = NewStream(), other = NewStream(), taker = NewStream();
   Event e = NewEvent(), theirs = NewEvent();
-  const OrderPoint use = Here(other);
+  const OrderPoint use = PointOf(other);
   ASSERT_OK(theirs.Record(other));
   spy_.OnNext("event_record", [&] { EXPECT_OK(s.Wait(theirs)); });
   ASSERT_OK(e.Record(s));
@@ -192,7 +192,7 @@ TEST_F(TimelineLooks, WaitInsideARecord) {
 TEST_F(TimelineLooks, FailedCallsSayNothing) {
   Stream s = NewStream(), taker = NewStream();
   Event e = NewEvent();
-  const OrderPoint use = Here(s);
+  const OrderPoint use = PointOf(s);
   const auto code = absl::StatusCode::kResourceExhausted;
   spy_.Fail("event_record", code);
   EXPECT_FALSE(e.Record(s).ok());
@@ -208,7 +208,7 @@ TEST_F(TimelineLooks, FailedCallsSayNothing) {
   EXPECT_FALSE(s.Query().ok());
   EXPECT_FALSE(s.Synchronize().ok());
   EXPECT_FALSE(dev().Synchronize().ok());
-  EXPECT_FALSE(IsOver(use));
+  EXPECT_FALSE(IsComplete(use));
   spy_.Fail("stream_wait_event", code);
   EXPECT_FALSE(taker.Wait(e).ok());
   EXPECT_FALSE(TimelineOf(taker)->IsAfter(use));
@@ -219,14 +219,14 @@ TEST_F(TimelineLooks, FailedCallsSayNothing) {
 TEST_F(TimelineLooks, FailedCheckpoints) {
   Stream s = NewStream();
   Timeline* const t = TimelineOf(s);
-  const OrderPoint use = Here(s);
+  const OrderPoint use = PointOf(s);
   spy_.Fail("event_record", absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(t->Checkpoint(t->Now()).ok());
   EXPECT_FALSE(t->Poll(false));
   ASSERT_OK(t->Checkpoint(t->Now()));
   spy_.Fail("event_query", absl::StatusCode::kInternal);
   EXPECT_FALSE(t->Poll(false));
-  EXPECT_FALSE(IsOver(use));
+  EXPECT_FALSE(IsComplete(use));
   EXPECT_FALSE(t->Poll(false)) << "it was dropped";
   ASSERT_OK(t->Checkpoint(t->Now()));
   EXPECT_TRUE(t->Poll(false));
@@ -238,7 +238,7 @@ TEST_F(TimelineLooks, StuckStreamCostsASingleQueryPerPoll) {
   Timeline* const t = TimelineOf(s);
   std::vector<OrderPoint> uses;
   for (int i = 0; i < 10; ++i) {
-    uses.push_back(Here(s));
+    uses.push_back(PointOf(s));
     ASSERT_OK(t->Checkpoint(t->Now()));
   }
   EXPECT_EQ(spy_.Count("event_record"), 10);
@@ -252,7 +252,7 @@ TEST_F(TimelineLooks, StuckStreamCostsASingleQueryPerPoll) {
   // Of ten: the first, and then those 2, 4 and the rest further on.
   EXPECT_TRUE(t->Poll(false));
   EXPECT_EQ(spy_.Count("event_query"), 9);
-  for (const OrderPoint& p : uses) EXPECT_TRUE(IsOver(p));
+  for (const OrderPoint& p : uses) EXPECT_TRUE(IsComplete(p));
   EXPECT_FALSE(t->Poll(false));
   EXPECT_EQ(spy_.Count("event_query"), 9);
   EXPECT_EQ(spy_.Count("stream_query"), 0);
@@ -261,7 +261,7 @@ TEST_F(TimelineLooks, StuckStreamCostsASingleQueryPerPoll) {
 TEST_F(TimelineLooks, UseNeedsASingleCheckpoint) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
-  const OrderPoint use = Here(s);
+  const OrderPoint use = PointOf(s);
   EXPECT_FALSE(t->HasOpenCheckpoint());
   ASSERT_OK(t->Checkpoint(use.epoch));
   ASSERT_OK(t->Checkpoint(use.epoch));
@@ -285,16 +285,16 @@ TEST_F(TimelineLooks, CheckpointsLeftOutAreMadeUpFor) {
   spy_.SetBusy(true);
   const int most = static_cast<int>(CheckpointList::kMost);
   for (int i = 0; i < most; ++i) ASSERT_OK(t->Checkpoint(t->Now()));
-  const OrderPoint use = Here(s);
+  const OrderPoint use = PointOf(s);
   ASSERT_OK(t->Checkpoint(t->Now()));
   EXPECT_EQ(spy_.Count("event_record"), most);
   EXPECT_FALSE(t->Poll(false));
   spy_.SetBusy(false);
   EXPECT_TRUE(t->Poll(false));
-  EXPECT_FALSE(IsOver(use));
+  EXPECT_FALSE(IsComplete(use));
   EXPECT_EQ(spy_.Count("event_record"), most + 1);
   EXPECT_TRUE(t->Poll(false));
-  EXPECT_TRUE(IsOver(use));
+  EXPECT_TRUE(IsComplete(use));
 }
 
 // The program's objects are counted; events of devrt's own are not.
@@ -369,7 +369,7 @@ TEST_F(TimelineLooks, APollAsksNoCheckpointOfAfterItsBeginning) {
 TEST_F(TimelineLooks, WhatIsKnownIsNotAsked) {
   Stream s = NewCounted();
   Timeline* const t = TimelineOf(s);
-  const OrderPoint use = Here(s);
+  const OrderPoint use = PointOf(s);
   ASSERT_OK(t->Checkpoint(use.epoch));
   ASSERT_OK(s.Synchronize());
   EXPECT_FALSE(t->PollOnceFor(use.epoch));
