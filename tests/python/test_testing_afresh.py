@@ -2,6 +2,8 @@
 """A run of the plugin's machine leaves nothing to the next run; and tokens of machines
 with settings."""
 
+import gc
+
 import pytest
 
 import devrt
@@ -24,6 +26,22 @@ def test_imports_whose_last_use_is_pending(sim):
             other.fill(7)
 
     sim.explore(body)
+
+
+@pytest.mark.sim(runs=4)
+def test_collections_look_at_the_objects_of_runs_alone(sim):
+    gc.unfreeze()
+    before = len(gc.get_objects())
+    left = []
+
+    def body():
+        cycle = [devrt.zeros(1000, device=sim.devices[0])]
+        cycle.append(cycle)
+        left.append(len(gc.get_objects()))  # without those that are frozen
+
+    sim.explore(body)
+    assert max(left) < before / 2
+    assert len(gc.get_objects()) > before / 2
 
 
 @pytest.mark.parametrize("wait", [

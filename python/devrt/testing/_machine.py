@@ -376,16 +376,12 @@ class Machine:
             return None
 
         config = ",".join(f"{key}={value}" for key, value in self._settings.items())
-        # What is there already is no garbage of a run, and takes long to look at.
-        gc.collect()
-        gc.freeze()
         try:
-            with self._resetting():
+            with _afresh.collecting_new_objects(), self._resetting():
                 result = _core._sweep_faults(
                     config, list(classes), most_points, time_limit, rule, token, around, run
                 )
         finally:
-            gc.unfreeze()
             progress.end()
         if not result.ok:
             raise FaultError(str(result))
@@ -443,7 +439,7 @@ class Machine:
 
         config = ",".join(f"{key}={value}" for key, value in self._settings.items())
         try:
-            with self._resetting():
+            with _afresh.collecting_new_objects(), self._resetting():
                 return _core._explore(
                     what, config, runs, self.seed, list(self.strategies),
                     self._check_every, time_limit, token, before, run
