@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kNothingRan = 77;
 
-// Whether a source file, as the compiler named it, is the file NAME.
+// Returns true if a source file, as the compiler named it, is the file `name`.
 bool IsFile(std::string_view path, std::string_view name) {
   if (path.size() < name.size()) return false;
   const size_t begin = path.size() - name.size();
