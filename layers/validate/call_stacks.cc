@@ -51,14 +51,12 @@ std::string_view FileOf(std::string_view site) {
   return site.substr(0, site.rfind(':'));
 }
 
-// Returns true if both name one place.  The debug information may have the file
-// relative to the build folder where the call site has all of the path: gcc
-// leaves the folder out of "/build/../main.cc", which a large unit includes.
-bool IsSamePlace(std::string_view noted, std::string_view site) {
-  if (noted == site) return true;
-  if (noted.empty() || noted.size() >= site.size()) return false;
-  const size_t begin = site.size() - noted.size();
-  return site[begin - 1] == '/' && site.substr(begin) == noted;
+// Returns true if a site is `name`, the frame's file or its file and line.  The
+// site has the folder too where the compiler got the whole path, as from a
+// unity build of Meson: "/home/me/build/../main.cc".
+bool IsNamed(const CodePlace& frame, const std::string& name,
+             std::string_view site) {
+  return name == site || frame.folder + name == site;
 }
 
 // The program's call has the site's line, or at least its file: a call of
@@ -66,13 +64,14 @@ bool IsSamePlace(std::string_view noted, std::string_view site) {
 std::vector<CodePlace>::iterator FindCall(std::vector<CodePlace>* frames,
                                           const std::string& site) {
   if (site.empty()) return frames->begin();
-  const auto call = std::find_if(
-      frames->begin(), frames->end(),
-      [&](const CodePlace& frame) { return IsSamePlace(frame.Text(), site); });
+  const auto call =
+      std::find_if(frames->begin(), frames->end(), [&](const CodePlace& frame) {
+        return IsNamed(frame, frame.Text(), site);
+      });
   if (call != frames->end()) return call;
   return std::find_if(frames->begin(), frames->end(),
                       [&](const CodePlace& frame) {
-                        return IsSamePlace(frame.file, FileOf(site));
+                        return IsNamed(frame, frame.file, FileOf(site));
                       });
 }
 

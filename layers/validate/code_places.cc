@@ -180,7 +180,7 @@ class CodePlaces::Lines {
     if (line == nullptr) return {here};
     const std::string folder = FolderOf(unit);
     lineno_(line, &here.line);
-    here.file = WithoutFolder(linesrc_(line, nullptr, nullptr), folder);
+    SetFile(linesrc_(line, nullptr, nullptr), folder, &here);
     return WithInlined(unit, pc, folder, std::move(here));
   }
 
@@ -336,12 +336,14 @@ class CodePlaces::Lines {
     const char* const folder = StringOf(unit, DW_AT_comp_dir);
     return folder == nullptr ? "" : std::string(folder) + "/";
   }
-  // The path as the compiler got it, which is that of __FILE__.
-  static std::string WithoutFolder(const char* file,
-                                   const std::string& folder) {
+  // Sets the file of a place, relative to the folder of the compiler if it is
+  // below.  That is what __FILE__ has where the compiler got a relative path.
+  static void SetFile(const char* file, const std::string& folder,
+                      CodePlace* place) {
     const std::string_view path = file == nullptr ? "" : file;
     const bool is_inside = path.substr(0, folder.size()) == folder;
-    return std::string(is_inside ? path.substr(folder.size()) : path);
+    place->folder = is_inside ? folder : "";
+    place->file = path.substr(place->folder.size());
   }
 
   // Adds the entries below `parent` that have the code, the innermost first.
@@ -382,9 +384,9 @@ class CodePlaces::Lines {
       if (tag == DW_TAG_subprogram) break;
       here.line = static_cast<int>(NumberOf(scope, DW_AT_call_line));
       const Dwarf_Word file = NumberOf(scope, DW_AT_call_file);
-      here.file = WithoutFolder(
+      SetFile(
           files == nullptr ? nullptr : filesrc_(files, file, nullptr, nullptr),
-          folder);
+          folder, &here);
     }
     if (places.empty()) {
       // There are lines and no functions, as with clang's -g1.

@@ -31,9 +31,12 @@ namespace devrt::race {
 // A place in a function: of code, or of a program that an interpreter runs.
 struct CodePlace {
   std::string function;  // "Trainer::epoch", no parameters; empty: unknown
-  std::string file;  // as its compiler got it, "../train.cc"; empty: unknown
+  std::string file;      // without `folder`, "../train.cc"; empty: unknown
   int line = 0;
   std::string module;  // "train+0x1234"; empty for an interpreter's program
+  // Where the compiler ran, "/home/me/build/"; empty: unknown, or `file` is not
+  // relative to it.
+  std::string folder = {};
 
   std::string Text() const;
 };

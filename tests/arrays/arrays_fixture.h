@@ -30,7 +30,7 @@ class ArraysTest : public MtiaTest {
   // Waits for the devices, and checks that no storage and no owner is left.
   static void ExpectNothingLeft() {
     for (int i = 0; i < kDevices; ++i) EXPECT_OK(dev(i).Synchronize());
-    for (int i = 0; i < 100; ++i) internal::RunPendingReleases();
+    internal::RunAllPendingReleases();
     EXPECT_EQ(internal::CountStorages().live, 0);
     EXPECT_EQ(internal::CountStorages().kept, 0);
   }

@@ -15,8 +15,6 @@ namespace {
 using reference::Element;
 using reference::Value;
 
-// Any address will do: kernels take local addresses.
-
 // Strides of non-overlapping elements: axes in any order, gaps, any signs.
 Shape RandomStrides(Random& random, const Shape& shape, int64_t item) {
   std::vector<size_t> order(shape.size());

@@ -73,7 +73,7 @@ class Odometer {
   Shape index_;
 };
 
-// An address that nothing reads.
+// Any address will do, because kernels take local addresses.
 inline void* const kData = reinterpret_cast<void*>(uintptr_t{1} << 40);
 
 // A checked descriptor; fails the test where CopyTensor refuses.

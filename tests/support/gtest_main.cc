@@ -3,21 +3,27 @@
 // The main function of every GoogleTest program here.
 //
 //   --file=NAME   run the tests of this source file alone, for example
-//                 --file=streams/copy_test.cc; may be given several times.  A
-//                 program holds the tests of a folder, because one large
-//                 program compiles and links in a third of the time that many
-//                 small ones take.  Meson runs each file in a process of its
-//                 own.  With --gtest_filter the filter alone chooses the tests.
+//                 --file=streams/copy_test.cc; may be given several times.  With
+//                 --gtest_filter, run those of its tests that the filter
+//                 selects.
+//
+// A program holds the tests of a folder, because one large program compiles and
+// links in half of the time that many small ones take.  Meson runs each test of
+// meson.build, mostly a file, in a process of its own.
 //
 // If every selected test skips, or a filter selects no test, the program exits
 // with 77, which Meson counts as skipped: a program that tested nothing must
 // not look like one that passed. A file without a test is an error.
 
+#include <fnmatch.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -30,20 +36,41 @@ bool IsFile(std::string_view path, std::string_view name) {
   return path.substr(begin) == name && (begin == 0 || path[begin - 1] == '/');
 }
 
-// Returns the filter that selects the tests of a source file, "" if the program
-// has none.
-std::string FilterOf(std::string_view file) {
-  std::string filter;
+// Returns the full names of the tests in a source file.
+std::vector<std::string> TestsOf(std::string_view file) {
+  std::vector<std::string> names;
   const testing::UnitTest& program = *testing::UnitTest::GetInstance();
   for (int i = 0; i < program.total_test_suite_count(); ++i) {
     const testing::TestSuite& suite = *program.GetTestSuite(i);
     for (int j = 0; j < suite.total_test_count(); ++j) {
       const testing::TestInfo& test = *suite.GetTestInfo(j);
       if (!IsFile(test.file(), file)) continue;
-      filter += std::string(suite.name()) + "." + test.name() + ":";
+      names.push_back(std::string(suite.name()) + "." + test.name());
     }
   }
-  return filter;
+  return names;
+}
+
+// Returns true if one of the patterns, with ':' between them, matches.
+bool Matches(const std::string& patterns, const std::string& name) {
+  std::istringstream words(patterns);
+  for (std::string word; std::getline(words, word, ':');) {
+    if (fnmatch(word.c_str(), name.c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+// Returns the filter for those of the tests that `filter` selects.  What it
+// leaves out stands behind a '-'.
+std::string Among(const std::vector<std::string>& tests,
+                  const std::string& filter) {
+  const size_t minus = std::min(filter.find('-'), filter.size());
+  const std::string wanted = minus == 0 ? "*" : filter.substr(0, minus);
+  std::string chosen;
+  for (const std::string& test : tests) {
+    if (Matches(wanted, test)) chosen += test + ":";
+  }
+  return chosen.empty() ? "-*" : chosen + filter.substr(minus);
 }
 
 }  // namespace
@@ -51,20 +78,21 @@ std::string FilterOf(std::string_view file) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   constexpr std::string_view kFile = "--file=";
-  std::string of_files;
+  std::vector<std::string> tests;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument.substr(0, kFile.size()) != kFile) continue;
-    const std::string filter = FilterOf(argument.substr(kFile.size()));
-    if (filter.empty()) {
+    const std::vector<std::string> found =
+        TestsOf(argument.substr(kFile.size()));
+    if (found.empty()) {
       std::fprintf(stderr, "%s: no test is in this file of %s\n", argv[i],
                    argv[0]);
       return 1;
     }
-    of_files += filter;
+    tests.insert(tests.end(), found.begin(), found.end());
   }
-  if (!of_files.empty() && GTEST_FLAG_GET(filter) == "*") {
-    GTEST_FLAG_SET(filter, of_files);
+  if (!tests.empty()) {
+    GTEST_FLAG_SET(filter, Among(tests, GTEST_FLAG_GET(filter)));
   }
   const int result = RUN_ALL_TESTS();
   if (result != 0 || GTEST_FLAG_GET(list_tests)) return result;

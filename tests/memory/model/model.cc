@@ -10,20 +10,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "memory/common/rounding.h"
 
 namespace devrt::testing {
 
 namespace {
 
-// Written out, not taken from the allocator's own header.
-using internal::kMiB;
-
 uint64_t Rounded(uint64_t bytes, uint64_t to) {
   return (bytes + to - 1) / to * to;
 }
 uint64_t SizeOf(uint64_t bytes) { return Rounded(bytes, 512); }
-bool IsSmall(uint64_t bytes) { return SizeOf(bytes) <= kMiB; }
+bool IsSmall(uint64_t bytes) { return SizeOf(bytes) <= kModelMiB; }
 
 void Set(Stat* stat, int64_t now) {
   const int64_t change = now - stat->current;
@@ -69,8 +65,8 @@ void ForEachStat(MemoryStatistics* s, Function function) {
 
 uint64_t ModelAllocator::SegmentFor(uint64_t bytes) {
   const uint64_t size = SizeOf(bytes);
-  if (size <= kMiB) return 2 * kMiB;
-  return size < 10 * kMiB ? 20 * kMiB : Rounded(size, 2 * kMiB);
+  if (size <= kModelMiB) return 2 * kModelMiB;
+  return size < 10 * kModelMiB ? 20 * kModelMiB : Rounded(size, 2 * kModelMiB);
 }
 
 std::optional<uint64_t> ModelAllocator::Place(size_t stream,
@@ -106,7 +102,7 @@ void ModelAllocator::Allocate(size_t stream, uint64_t bytes, uint64_t address) {
       const uint64_t rest = b.size - size;
       b.is_live = true;
       b.requested = bytes;
-      if (s.is_small ? rest >= 512 : rest > kMiB) {
+      if (s.is_small ? rest >= 512 : rest > kModelMiB) {
         b.size = size;
         s.blocks.insert(s.blocks.begin() + static_cast<ptrdiff_t>(i) + 1,
                         {address + size, rest, 0, false});

@@ -18,6 +18,9 @@
 
 namespace devrt::testing {
 
+// Written out, not taken from the allocator's own header.
+inline constexpr uint64_t kModelMiB = 1048576;
+
 struct ModelBlock {
   uint64_t address;
   uint64_t size;

@@ -6,27 +6,31 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "memory/common/rounding.h"
+#include "tests/memory/model/model.h"
 
 namespace devrt::testing {
 
 namespace {
 
-using internal::kMiB;
-
 // Sizes at which something changes come often.
 uint64_t RandomSize(std::mt19937_64* random) {
-  static constexpr uint64_t kEdges[] = {1,         512,           513,
-                                        kMiB,      kMiB + 1,      10 * kMiB - 1,
-                                        10 * kMiB, 12 * kMiB + 5, 19 * kMiB};
+  static constexpr uint64_t kEdges[] = {1,
+                                        512,
+                                        513,
+                                        kModelMiB,
+                                        kModelMiB + 1,
+                                        10 * kModelMiB - 1,
+                                        10 * kModelMiB,
+                                        12 * kModelMiB + 5,
+                                        19 * kModelMiB};
   switch ((*random)() % 8) {
     case 0:
       return kEdges[(*random)() % std::size(kEdges)];
     case 1:
     case 2:
-      return 1 + (*random)() % (9 * kMiB);
+      return 1 + (*random)() % (9 * kModelMiB);
     case 3:
-      return 1 + (*random)() % kMiB;
+      return 1 + (*random)() % kModelMiB;
     default:
       return 1 + (*random)() % 5000;
   }

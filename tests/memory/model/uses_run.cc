@@ -17,14 +17,12 @@
 #include "devrt/streams/copy.h"
 #include "devrt/streams/event.h"
 #include "devrt/streams/probe.h"
-#include "memory/common/rounding.h"
 #include "streams/objects/stream_record.h"
+#include "tests/memory/model/model.h"
 
 namespace devrt::testing {
 
 namespace {
-
-using internal::kMiB;
 
 // By number of a native stream.
 using Clock = std::map<size_t, uint64_t>;
@@ -206,9 +204,9 @@ class UsesRun {
   }
 
   bool MayBeFull(uint64_t bytes) const {
-    uint64_t kept = bytes > kMiB ? 40 * kMiB : 4 * kMiB;
+    uint64_t kept = bytes > kModelMiB ? 40 * kModelMiB : 4 * kModelMiB;
     for (const auto& [begin, held] : held_) {
-      kept += held.size > kMiB ? 40 * kMiB : 4 * kMiB;
+      kept += held.size > kModelMiB ? 40 * kModelMiB : 4 * kModelMiB;
     }
     return kept > total_;
   }

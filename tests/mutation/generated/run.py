@@ -323,10 +323,11 @@ class Campaign:
             if spent > self.options.budget:
                 return "open", f"{names.index(name)} of {len(names)}"
             test = self.tests[name]
-            mine = [t for t in self.tree.programs_of(test) if t in stale]
+            programs = self.tree.programs_of(test)
+            mine = [t for t in programs if t in stale]
             stale -= set(mine)
             unlinked += [t for t in mine if self.tree.link(t, objects) is not None]
-            if set(unlinked) & set(mine):
+            if set(unlinked) & set(programs):
                 continue
             limit = self.options.patience * max(
                 3, self.coverage.seconds.get(name, 10))
