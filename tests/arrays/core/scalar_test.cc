@@ -32,7 +32,7 @@ Scalar NumberOf(const Conversion& row) {
   return value;
 }
 
-std::string HexOf(const Scalar::Element& element, DType dtype) {
+std::string HexOfElement(const Scalar::Element& element, DType dtype) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   for (size_t i = 0; i < dtype.size(); ++i) {
@@ -52,7 +52,7 @@ TEST(ScalarTest, ConversionsEqualNumPysTable) {
     for (size_t k = 0; k < columns.size(); ++k) {
       const auto element = number.As(columns[k]);
       if (elements[k] != "-") {
-        EXPECT_EQ(HexOf(Must(element), columns[k]), elements[k])
+        EXPECT_EQ(HexOfElement(Must(element), columns[k]), elements[k])
             << number.ToString() << " as " << columns[k];
         ++compared;
       } else {

@@ -66,7 +66,7 @@ struct PinnedOutcome {
 };
 
 // Some classes twice, some pages; half of it goes and leaves what is cached.
-void RunProgram(Device device, PinnedOutcome* outcome) {
+void UsePinnedMemory(Device device, PinnedOutcome* outcome) {
   constexpr uint64_t kSizes[] = {1, 700, 65536, 1 << 20, 3 << 20, 5 << 20, 512};
   std::vector<char*> held;
   for (int round = 0; round < 3; ++round) {
@@ -109,7 +109,7 @@ int Sweep(Device device, int running) {
     native.running = running;
     ResetAccumulatedPinnedStatistics(device.backend());
     PinnedOutcome outcome;
-    RunProgram(device, &outcome);
+    UsePinnedMemory(device, &outcome);
     EXPECT_EQ(outcome.served + outcome.refused, 21);
     refused += outcome.refused;
     EXPECT_OK(EmptyPinnedCache(device.backend()));

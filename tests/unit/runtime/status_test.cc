@@ -142,7 +142,7 @@ TEST(CaptureErrorTest, RecognizesErrorsOfTheDriver) {
   EXPECT_FALSE(of("cuda", 900, true));
 }
 
-absl::Status Returns(const absl::Status& status) {
+absl::Status ReturnsStatus(const absl::Status& status) {
   DEVRT_RETURN_IF_ERROR(status);
   return absl::AbortedError("went on");
 }
@@ -155,9 +155,9 @@ absl::StatusOr<int> Assigns(absl::StatusOr<std::string> from) {
 }
 
 TEST(StatusMacrosTest, ReturnEarly) {
-  EXPECT_THAT(Returns(absl::OkStatus()),
+  EXPECT_THAT(ReturnsStatus(absl::OkStatus()),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("went on")));
-  EXPECT_THAT(Returns(absl::NotFoundError("no")),
+  EXPECT_THAT(ReturnsStatus(absl::NotFoundError("no")),
               StatusIs(absl::StatusCode::kNotFound, "no"));
   EXPECT_EQ(*Assigns(std::string("x")), 2);
   EXPECT_THAT(Assigns(absl::NotFoundError("no")),
