@@ -340,10 +340,13 @@ class CodePlaces::Lines {
   // below.  That is what __FILE__ has where the compiler got a relative path.
   static void SetFile(const char* file, const std::string& folder,
                       CodePlace* place) {
-    const std::string_view path = file == nullptr ? "" : file;
-    const bool is_inside = path.substr(0, folder.size()) == folder;
-    place->folder = is_inside ? folder : "";
-    place->file = path.substr(place->folder.size());
+    std::string_view path = file == nullptr ? "" : file;
+    if (path.substr(0, folder.size()) == folder) {
+      path.remove_prefix(folder.size());
+    }
+    place->file = path;
+    const bool is_relative = !path.empty() && path[0] != '/';
+    place->folder = is_relative ? folder : "";
   }
 
   // Adds the entries below `parent` that have the code, the innermost first.
