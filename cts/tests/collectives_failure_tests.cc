@@ -12,6 +12,7 @@
 #include "cts/collective_jobs.h"
 
 namespace devrt::cts {
+namespace collectives_failure_tests {
 namespace {
 
 using Table = devrt_collectives_v0;
@@ -269,7 +270,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace collectives_failure_tests
 
-absl::Span<const TestCase> CollectivesFailureTests() { return kTests; }
+absl::Span<const TestCase> CollectivesFailureTests() {
+  return collectives_failure_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -14,6 +14,7 @@
 #include "cts/held_stream.h"
 
 namespace devrt::cts {
+namespace collectives_life_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -298,7 +299,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace collectives_life_tests
 
-absl::Span<const TestCase> CollectivesLifeTests() { return kTests; }
+absl::Span<const TestCase> CollectivesLifeTests() {
+  return collectives_life_tests::kTests;
+}
 
 }  // namespace devrt::cts

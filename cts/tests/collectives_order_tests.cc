@@ -12,6 +12,7 @@
 #include "cts/held_stream.h"
 
 namespace devrt::cts {
+namespace collectives_order_tests {
 namespace {
 
 using Table = devrt_collectives_v0;
@@ -391,7 +392,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace collectives_order_tests
 
-absl::Span<const TestCase> CollectivesOrderTests() { return kTests; }
+absl::Span<const TestCase> CollectivesOrderTests() {
+  return collectives_order_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -12,6 +12,7 @@
 #include "cts/tensors.h"
 
 namespace devrt::cts {
+namespace collectives_tests {
 namespace {
 
 constexpr uint32_t kRanks = 4;
@@ -251,7 +252,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace collectives_tests
 
-absl::Span<const TestCase> CollectivesTests() { return kTests; }
+absl::Span<const TestCase> CollectivesTests() {
+  return collectives_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -9,6 +9,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace copy_blocking_tests {
 namespace {
 
 using Kind = CoreHost::Kind;
@@ -223,7 +224,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace copy_blocking_tests
 
-absl::Span<const TestCase> BlockingCopyTests() { return kTests; }
+absl::Span<const TestCase> BlockingCopyTests() {
+  return copy_blocking_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace copy_peer_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -168,7 +169,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace copy_peer_tests
 
-absl::Span<const TestCase> PeerCopyTests() { return kTests; }
+absl::Span<const TestCase> PeerCopyTests() { return copy_peer_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace copy_refused_tests {
 namespace {
 
 using Kind = CoreHost::Kind;
@@ -192,7 +193,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace copy_refused_tests
 
-absl::Span<const TestCase> RefusedCopyTests() { return kTests; }
+absl::Span<const TestCase> RefusedCopyTests() {
+  return copy_refused_tests::kTests;
+}
 
 }  // namespace devrt::cts

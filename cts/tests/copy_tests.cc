@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace copy_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -390,7 +391,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace copy_tests
 
-absl::Span<const TestCase> CopyTests() { return kTests; }
+absl::Span<const TestCase> CopyTests() { return copy_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace device_sync_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -263,7 +264,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace device_sync_tests
 
-absl::Span<const TestCase> DeviceSyncTests() { return kTests; }
+absl::Span<const TestCase> DeviceSyncTests() {
+  return device_sync_tests::kTests;
+}
 
 }  // namespace devrt::cts

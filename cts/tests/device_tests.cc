@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace device_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -330,7 +331,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace device_tests
 
-absl::Span<const TestCase> DeviceTests() { return kTests; }
+absl::Span<const TestCase> DeviceTests() { return device_tests::kTests; }
 
 }  // namespace devrt::cts

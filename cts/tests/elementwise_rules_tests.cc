@@ -10,6 +10,7 @@
 #include "cts/tensors.h"
 
 namespace devrt::cts {
+namespace elementwise_rules_tests {
 namespace {
 
 using Kernels = ElementwiseKernels;
@@ -149,7 +150,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace elementwise_rules_tests
 
-absl::Span<const TestCase> ElementwiseRulesTests() { return kTests; }
+absl::Span<const TestCase> ElementwiseRulesTests() {
+  return elementwise_rules_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/tensors.h"
 
 namespace devrt::cts {
+namespace elementwise_tests {
 namespace {
 
 using Kernels = ElementwiseKernels;
@@ -345,7 +346,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace elementwise_tests
 
-absl::Span<const TestCase> ElementwiseTests() { return kTests; }
+absl::Span<const TestCase> ElementwiseTests() {
+  return elementwise_tests::kTests;
+}
 
 }  // namespace devrt::cts

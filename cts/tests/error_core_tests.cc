@@ -13,6 +13,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace error_core_tests {
 namespace {
 
 void MayDie(Test& t) {
@@ -293,7 +294,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace error_core_tests
 
-absl::Span<const TestCase> CoreErrorTests() { return kTests; }
+absl::Span<const TestCase> CoreErrorTests() { return error_core_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace error_reach_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -271,7 +272,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace error_reach_tests
 
-absl::Span<const TestCase> ErrorReachTests() { return kTests; }
+absl::Span<const TestCase> ErrorReachTests() {
+  return error_reach_tests::kTests;
+}
 
 }  // namespace devrt::cts

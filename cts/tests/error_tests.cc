@@ -12,6 +12,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace error_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -442,7 +443,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace error_tests
 
-absl::Span<const TestCase> ErrorTests() { return kTests; }
+absl::Span<const TestCase> ErrorTests() { return error_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -9,6 +9,7 @@
 #include "devrt/backends/abi/devrt_event_ipc.h"
 
 namespace devrt::cts {
+namespace event_life_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -352,7 +353,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace event_life_tests
 
-absl::Span<const TestCase> EventLifeTests() { return kTests; }
+absl::Span<const TestCase> EventLifeTests() { return event_life_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -7,6 +7,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace event_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -453,7 +454,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace event_tests
 
-absl::Span<const TestCase> EventTests() { return kTests; }
+absl::Span<const TestCase> EventTests() { return event_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace event_timing_tests {
 namespace {
 
 constexpr uint32_t kTiming = DEVRT_EVENT_TIMING;
@@ -432,7 +433,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace event_timing_tests
 
-absl::Span<const TestCase> EventTimingTests() { return kTests; }
+absl::Span<const TestCase> EventTimingTests() {
+  return event_timing_tests::kTests;
+}
 
 }  // namespace devrt::cts

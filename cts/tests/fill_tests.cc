@@ -7,6 +7,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace fill_tests {
 namespace {
 
 // True if `bytes` are `value` in [begin, end) and `around` elsewhere.
@@ -185,7 +186,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace fill_tests
 
-absl::Span<const TestCase> FillTests() { return kTests; }
+absl::Span<const TestCase> FillTests() { return fill_tests::kTests; }
 
 }  // namespace devrt::cts

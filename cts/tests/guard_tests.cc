@@ -15,6 +15,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace guard_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -444,7 +445,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace guard_tests
 
-absl::Span<const TestCase> GuardTests() { return kTests; }
+absl::Span<const TestCase> GuardTests() { return guard_tests::kTests; }
 
 }  // namespace devrt::cts

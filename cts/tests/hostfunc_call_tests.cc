@@ -14,6 +14,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace hostfunc_call_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -322,7 +323,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace hostfunc_call_tests
 
-absl::Span<const TestCase> HostFuncCallTests() { return kTests; }
+absl::Span<const TestCase> HostFuncCallTests() {
+  return hostfunc_call_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -17,6 +17,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace hostfunc_fault_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -374,7 +375,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace hostfunc_fault_tests
 
-absl::Span<const TestCase> HostFuncFaultTests() { return kTests; }
+absl::Span<const TestCase> HostFuncFaultTests() {
+  return hostfunc_fault_tests::kTests;
+}
 
 }  // namespace devrt::cts

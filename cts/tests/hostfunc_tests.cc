@@ -16,6 +16,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace hostfunc_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -366,7 +367,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace hostfunc_tests
 
-absl::Span<const TestCase> HostFuncTests() { return kTests; }
+absl::Span<const TestCase> HostFuncTests() { return hostfunc_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace identity_external_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -144,7 +145,8 @@ void OwnerIsKept(Test& t) {
     t.Expect(!watch.expired(), "the owner is kept with the stream");
     const Stream moved = std::move(adopted);
     t.Expect(!watch.expired(), "also when that is moved");
-    t.Expect(moved.ref().kind() == StreamKind::kExternal, "its kind says so");
+    t.Expect(moved.ref().kind() == devrt::StreamKind::kExternal,
+             "its kind says so");
     t.Expect(moved.id() != 0, "its id is not 0");
     t.Expect(t.Require(moved.Native(), "native") == NativeOf(t, owner),
              "its native handle is what was adopted");
@@ -158,8 +160,10 @@ void DefaultStreamsHaveKinds(Test& t) {
   const StreamRef legacy = DefaultStream(t.cpp_device());
   const StreamRef own =
       t.Require(PerThreadDefaultStream(t.cpp_device()), "per-thread stream");
-  t.Expect(legacy.kind() == StreamKind::kDefault, "the legacy stream's kind");
-  t.Expect(own.kind() == StreamKind::kPerThread, "the per-thread one's kind");
+  t.Expect(legacy.kind() == devrt::StreamKind::kDefault,
+           "the legacy stream's kind");
+  t.Expect(own.kind() == devrt::StreamKind::kPerThread,
+           "the per-thread one's kind");
   const RawStream a(t, t.device());
   const Stream adopted = FromNative(t, a), again = FromNative(t, a);
   t.Expect(adopted.ref() != again.ref() && adopted.id() != again.id(),
@@ -215,7 +219,7 @@ void AdoptedDefaultsThroughCore(Test& t) {
              "adoption of the default stream that is refused");
       continue;
     }
-    t.Expect(adopted->ref().kind() == StreamKind::kExternal, "its kind");
+    t.Expect(adopted->ref().kind() == devrt::StreamKind::kExternal, "its kind");
     t.Expect(adopted->ref() != legacy, "it is another object");
     {
       Gate gate(t);
@@ -361,7 +365,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace identity_external_tests
 
-absl::Span<const TestCase> IdentityExternalTests() { return kTests; }
+absl::Span<const TestCase> IdentityExternalTests() {
+  return identity_external_tests::kTests;
+}
 
 }  // namespace devrt::cts

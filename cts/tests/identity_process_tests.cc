@@ -20,6 +20,7 @@
 #include "cts/recorder.h"
 
 namespace devrt::cts {
+namespace identity_process_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -409,7 +410,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace identity_process_tests
 
-absl::Span<const TestCase> IdentityProcessTests() { return kTests; }
+absl::Span<const TestCase> IdentityProcessTests() {
+  return identity_process_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -16,6 +16,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace identity_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -335,7 +336,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace identity_tests
 
-absl::Span<const TestCase> IdentityTests() { return kTests; }
+absl::Span<const TestCase> IdentityTests() { return identity_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -12,6 +12,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace load_capability_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -293,7 +294,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace load_capability_tests
 
-absl::Span<const TestCase> LoadCapabilityTests() { return kTests; }
+absl::Span<const TestCase> LoadCapabilityTests() {
+  return load_capability_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace load_error_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -228,7 +229,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace load_error_tests
 
-absl::Span<const TestCase> LoadErrorTests() { return kTests; }
+absl::Span<const TestCase> LoadErrorTests() { return load_error_tests::kTests; }
 
 }  // namespace devrt::cts

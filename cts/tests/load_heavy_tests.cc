@@ -13,6 +13,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace load_heavy_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -437,7 +438,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace load_heavy_tests
 
-absl::Span<const TestCase> HeavyLoadTests() { return kTests; }
+absl::Span<const TestCase> HeavyLoadTests() { return load_heavy_tests::kTests; }
 
 }  // namespace devrt::cts

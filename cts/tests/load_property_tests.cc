@@ -15,6 +15,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace load_property_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -284,7 +285,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace load_property_tests
 
-absl::Span<const TestCase> LoadPropertyTests() { return kTests; }
+absl::Span<const TestCase> LoadPropertyTests() {
+  return load_property_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -12,6 +12,7 @@
 #include "cts/standard_output.h"
 
 namespace devrt::cts {
+namespace load_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -186,7 +187,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace load_tests
 
-absl::Span<const TestCase> LoadTests() { return kTests; }
+absl::Span<const TestCase> LoadTests() { return load_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -13,6 +13,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace memory_async_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -377,7 +378,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace memory_async_tests
 
-absl::Span<const TestCase> AsyncMemoryTests() { return kTests; }
+absl::Span<const TestCase> AsyncMemoryTests() {
+  return memory_async_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace memory_host_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -341,7 +342,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace memory_host_tests
 
-absl::Span<const TestCase> HostMemoryTests() { return kTests; }
+absl::Span<const TestCase> HostMemoryTests() {
+  return memory_host_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace memory_limit_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -245,7 +246,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace memory_limit_tests
 
-absl::Span<const TestCase> MemoryLimitTests() { return kTests; }
+absl::Span<const TestCase> MemoryLimitTests() {
+  return memory_limit_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace memory_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -354,7 +355,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace memory_tests
 
-absl::Span<const TestCase> MemoryTests() { return kTests; }
+absl::Span<const TestCase> MemoryTests() { return memory_tests::kTests; }
 
 }  // namespace devrt::cts

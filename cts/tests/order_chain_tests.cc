@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace order_chain_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -343,7 +344,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace order_chain_tests
 
-absl::Span<const TestCase> OrderChainTests() { return kTests; }
+absl::Span<const TestCase> OrderChainTests() {
+  return order_chain_tests::kTests;
+}
 
 }  // namespace devrt::cts

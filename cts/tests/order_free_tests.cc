@@ -16,6 +16,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace order_free_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -460,7 +461,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace order_free_tests
 
-absl::Span<const TestCase> OrderFreeTests() { return kTests; }
+absl::Span<const TestCase> OrderFreeTests() { return order_free_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace order_legacy_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -478,7 +479,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace order_legacy_tests
 
-absl::Span<const TestCase> OrderLegacyTests() { return kTests; }
+absl::Span<const TestCase> OrderLegacyTests() {
+  return order_legacy_tests::kTests;
+}
 
 }  // namespace devrt::cts

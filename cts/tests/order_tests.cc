@@ -13,6 +13,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace order_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -387,7 +388,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace order_tests
 
-absl::Span<const TestCase> OrderTests() { return kTests; }
+absl::Span<const TestCase> OrderTests() { return order_tests::kTests; }
 
 }  // namespace devrt::cts

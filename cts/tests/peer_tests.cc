@@ -9,6 +9,7 @@
 #include "devrt/backends/abi/devrt_tensor.h"
 
 namespace devrt::cts {
+namespace peer_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -252,7 +253,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace peer_tests
 
-absl::Span<const TestCase> PeerTests() { return kTests; }
+absl::Span<const TestCase> PeerTests() { return peer_tests::kTests; }
 
 }  // namespace devrt::cts

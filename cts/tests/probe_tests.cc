@@ -8,6 +8,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace probe_tests {
 namespace {
 
 using Probe = devrt_probe_v0;
@@ -225,7 +226,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace probe_tests
 
-absl::Span<const TestCase> ProbeTests() { return kTests; }
+absl::Span<const TestCase> ProbeTests() { return probe_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -7,6 +7,7 @@
 #include "cts/random/campaign.h"
 
 namespace devrt::cts {
+namespace random_tests {
 namespace {
 
 constexpr int kMostDevices = 8;
@@ -59,7 +60,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace random_tests
 
-absl::Span<const TestCase> RandomTests() { return kTests; }
+absl::Span<const TestCase> RandomTests() { return random_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -12,6 +12,7 @@
 #include "cts/tensors.h"
 
 namespace devrt::cts {
+namespace reduce_tests {
 namespace {
 
 using Table = devrt_reduce_v0;
@@ -460,7 +461,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace reduce_tests
 
-absl::Span<const TestCase> ReduceTests() { return kTests; }
+absl::Span<const TestCase> ReduceTests() { return reduce_tests::kTests; }
 
 }  // namespace devrt::cts

@@ -13,6 +13,7 @@
 #include "cts/ordered_op.h"
 
 namespace devrt::cts {
+namespace stream_default_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -71,7 +72,7 @@ void IdentityIsThreadAndDevice(Test& t) {
   };
   const StreamRef here = mine();
   t.Expect(here == mine(), "one thread has one");
-  t.Expect(here.kind() == StreamKind::kPerThread, "its kind says so");
+  t.Expect(here.kind() == devrt::StreamKind::kPerThread, "its kind says so");
   t.Expect(here != DefaultStream(t.cpp_device()), "it is not the legacy one");
   t.Expect(here.id() != 0, "its id is not 0");
   if (t.devices().size() > 1) {
@@ -340,7 +341,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace stream_default_tests
 
-absl::Span<const TestCase> StreamDefaultTests() { return kTests; }
+absl::Span<const TestCase> StreamDefaultTests() {
+  return stream_default_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -12,6 +12,7 @@
 #include "cts/ordered_op.h"
 
 namespace devrt::cts {
+namespace stream_fifo_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -268,7 +269,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace stream_fifo_tests
 
-absl::Span<const TestCase> StreamFifoTests() { return kTests; }
+absl::Span<const TestCase> StreamFifoTests() {
+  return stream_fifo_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -15,6 +15,7 @@
 #include "cts/ordered_op.h"
 
 namespace devrt::cts {
+namespace stream_legacy_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -382,7 +383,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace stream_legacy_tests
 
-absl::Span<const TestCase> StreamLegacyTests() { return kTests; }
+absl::Span<const TestCase> StreamLegacyTests() {
+  return stream_legacy_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -11,6 +11,7 @@
 #include "cts/ordered_op.h"
 
 namespace devrt::cts {
+namespace stream_lifetime_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -265,7 +266,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace stream_lifetime_tests
 
-absl::Span<const TestCase> StreamLifetimeTests() { return kTests; }
+absl::Span<const TestCase> StreamLifetimeTests() {
+  return stream_lifetime_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -12,6 +12,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace stream_priority_tests {
 namespace {
 
 constexpr uint64_t kSize = 4096;
@@ -197,7 +198,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace stream_priority_tests
 
-absl::Span<const TestCase> StreamPriorityTests() { return kTests; }
+absl::Span<const TestCase> StreamPriorityTests() {
+  return stream_priority_tests::kTests;
+}
 
 }  // namespace devrt::cts

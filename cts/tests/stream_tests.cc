@@ -9,6 +9,7 @@
 #include "cts/ordered_op.h"
 
 namespace devrt::cts {
+namespace stream_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -218,7 +219,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace stream_tests
 
-absl::Span<const TestCase> StreamTests() { return kTests; }
+absl::Span<const TestCase> StreamTests() { return stream_tests::kTests; }
 
 }  // namespace devrt::cts

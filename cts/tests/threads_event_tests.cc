@@ -10,6 +10,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace threads_event_tests {
 namespace {
 
 constexpr int kThreads = 8;
@@ -249,7 +250,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace threads_event_tests
 
-absl::Span<const TestCase> ThreadEventTests() { return kTests; }
+absl::Span<const TestCase> ThreadEventTests() {
+  return threads_event_tests::kTests;
+}
 
 }  // namespace devrt::cts

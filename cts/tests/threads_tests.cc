@@ -16,6 +16,7 @@
 #include "cts/objects.h"
 
 namespace devrt::cts {
+namespace threads_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -449,7 +450,8 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace threads_tests
 
-absl::Span<const TestCase> ThreadTests() { return kTests; }
+absl::Span<const TestCase> ThreadTests() { return threads_tests::kTests; }
 
 }  // namespace devrt::cts

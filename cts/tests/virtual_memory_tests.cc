@@ -11,6 +11,7 @@
 #include "devrt/backends/abi/devrt_virtual_memory.h"
 
 namespace devrt::cts {
+namespace virtual_memory_tests {
 namespace {
 
 using Ops = devrt_ops_v0;
@@ -268,7 +269,10 @@ constexpr TestCase kTests[] = {
 };
 
 }  // namespace
+}  // namespace virtual_memory_tests
 
-absl::Span<const TestCase> VirtualMemoryTests() { return kTests; }
+absl::Span<const TestCase> VirtualMemoryTests() {
+  return virtual_memory_tests::kTests;
+}
 
 }  // namespace devrt::cts

@@ -3,9 +3,9 @@
 // The main function of every GoogleTest program here.
 //
 //   --file=NAME   run the tests of this source file alone, for example
-//                 --file=streams/copy_test.cc; may be given several times.  With
-//                 --gtest_filter, run those of its tests that the filter
-//                 selects.
+//                 --file=streams/copy_test.cc.  It may be given several times.
+//                 With --gtest_filter, run those of the file's tests that the
+//                 filter selects.
 //
 // A program holds the tests of a folder, because one large program compiles and
 // links in half of the time that many small ones take.  Meson runs each test of
