@@ -2,6 +2,9 @@
 //
 // One test: its entry in the list, and the object that its body works with.
 //
+//   namespace event_tests {  // the file's name: files are compiled together
+//   namespace {
+//
 //   void NeverRecorded(Test& t) {
 //     RawEvent e(t, t.device());
 //     t.Expect(e.Query(), "an event that was never recorded is complete");
@@ -15,6 +18,9 @@
 //        "An event that was never recorded is an empty set of work.",
 //        &NeverRecorded},
 //   };
+//
+//   }  // namespace
+//   }  // namespace event_tests
 //
 // Expect, Equal, Ok and Code report a failure and continue.  Require, and every
 // constructor that makes an object, end the test by throwing Abandon: the

@@ -336,8 +336,9 @@ class CodePlaces::Lines {
     const char* const folder = StringOf(unit, DW_AT_comp_dir);
     return folder == nullptr ? "" : std::string(folder) + "/";
   }
-  // Sets the file of a place, relative to the folder of the compiler if it is
-  // below.  That is what __FILE__ has where the compiler got a relative path.
+  // Sets the file and the folder of a place.  A path that begins with the
+  // compiler's folder loses the folder, since __FILE__ has none where the
+  // compiler got a relative path.
   static void SetFile(const char* file, const std::string& folder,
                       CodePlace* place) {
     std::string_view path = file == nullptr ? "" : file;

@@ -34,8 +34,8 @@ struct CodePlace {
   std::string file;      // without `folder`, "../train.cc"; empty: unknown
   int line = 0;
   std::string module;  // "train+0x1234"; empty for an interpreter's program
-  // Where the compiler ran, "/home/me/build/"; empty: unknown, or `file` is not
-  // relative to it.
+  // Where the compiler ran, "/home/me/build/".  Empty if that is unknown or
+  // `file` is an absolute path.
   std::string folder = {};
 
   std::string Text() const;

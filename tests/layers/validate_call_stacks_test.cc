@@ -257,6 +257,7 @@ TEST(CallStacks, BeginAtTheCallOfTheProgram) {
 
   // The compiler may have got the whole path; other folders have other files.
   const std::string& folder = stack.frames[0].folder;
+  ASSERT_THAT(folder, EndsWith("/"));
   const CallStack whole = stacks.TextOf(number, folder + site);
   EXPECT_EQ(whole.frames.size(), stack.frames.size()) << folder;
   const CallStack other = stacks.TextOf(number, "/other/" + site);

@@ -29,9 +29,12 @@ def test_imports_whose_last_use_is_pending(sim):
 
 
 @pytest.mark.sim(runs=4)
-def test_collections_look_at_the_objects_of_runs_alone(sim):
+@pytest.mark.parametrize("has_frozen", [False, True])
+def test_collections_look_at_the_objects_of_runs_alone(sim, has_frozen):
     gc.unfreeze()
     before = len(gc.get_objects())
+    if has_frozen:
+        gc.freeze()
     left = []
 
     def body():
@@ -41,7 +44,7 @@ def test_collections_look_at_the_objects_of_runs_alone(sim):
 
     sim.explore(body)
     assert max(left) < before / 2
-    assert len(gc.get_objects()) > before / 2
+    assert (gc.get_freeze_count() > before / 2) == has_frozen
 
 
 @pytest.mark.parametrize("wait", [

@@ -65,7 +65,8 @@ bool Matches(const std::string& patterns, const std::string& name) {
 std::string Among(const std::vector<std::string>& tests,
                   const std::string& filter) {
   const size_t minus = std::min(filter.find('-'), filter.size());
-  const std::string wanted = minus == 0 ? "*" : filter.substr(0, minus);
+  const std::string wanted =
+      filter.substr(0, 1) == "-" ? "*" : filter.substr(0, minus);
   std::string chosen;
   for (const std::string& test : tests) {
     if (Matches(wanted, test)) chosen += test + ":";

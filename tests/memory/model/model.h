@@ -18,7 +18,7 @@
 
 namespace devrt::testing {
 
-// Written out, not taken from the allocator's own header.
+// Written out, so that a wrong number in the allocator's header is found.
 inline constexpr uint64_t kModelMiB = 1048576;
 
 struct ModelBlock {
