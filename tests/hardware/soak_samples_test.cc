@@ -14,14 +14,14 @@
 namespace devrt::soak {
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 
 std::vector<Sample> Series(const std::function<void(int, Sample*)>& change) {
   std::vector<Sample> samples;
   for (int i = 0; i < 40; ++i) {
     Sample sample;
     sample.seconds = 15.0 * i;
-    sample.rss_bytes = 500 * kMiB;
+    sample.rss_bytes = 500 * kMebibyte;
     sample.files = 20;
     sample.threads = 30;
     sample.median_us = 100;
@@ -49,7 +49,7 @@ TEST(SoakJudge, AcceptsSteadyFigures) {
 
 TEST(SoakJudge, AcceptsNoiseAndOutliers) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
-              sample->rss_bytes += i % 7 * kMiB;
+              sample->rss_bytes += i % 7 * kMebibyte;
               sample->median_us += i % 3 * 20;
               if (i == 38) sample->p99_us = 1e6;
             }),
@@ -59,7 +59,7 @@ TEST(SoakJudge, AcceptsNoiseAndOutliers) {
 TEST(SoakJudge, AcceptsGrowthInTheWarmUp) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
               if (i >= 8) return;
-              sample->rss_bytes -= (8 - i) * 50 * kMiB;
+              sample->rss_bytes -= (8 - i) * 50 * kMebibyte;
               sample->threads -= 8 - i;
             }),
             Names());
@@ -68,15 +68,15 @@ TEST(SoakJudge, AcceptsGrowthInTheWarmUp) {
 // 200 KiB a second are 90 MiB in the 450 seconds that are judged.
 TEST(SoakJudge, FindsSlowLeaks) {
   EXPECT_EQ(Growing([](int i, Sample* sample) {
-              sample->rss_bytes += i * 15 * 0.2 * kMiB + i % 5 * kMiB;
+              sample->rss_bytes += i * 15 * 0.2 * kMebibyte + i % 5 * kMebibyte;
             }),
             Names{"rss_bytes"});
   EXPECT_EQ(Growing([](int i, Sample* sample) {
-              sample->heap_bytes += i * 15 * 0.01 * kMiB;
+              sample->heap_bytes += i * 15 * 0.01 * kMebibyte;
             }),
             Names{"heap_bytes"});
   EXPECT_EQ(Growing([](int i, Sample* sample) {
-              sample->device_bytes += i * 2 * kMiB;
+              sample->device_bytes += i * 2 * kMebibyte;
             }),
             Names{"device_bytes"});
   EXPECT_EQ(Growing([](int i, Sample* sample) { sample->files += i / 10; }),
@@ -95,7 +95,7 @@ TEST(SoakJudge, FindsLatencyThatGrows) {
 // Growth in a short run is the warm-up's, but descriptors need none.
 TEST(SoakJudge, NeedsMinutesToJudgeMemory) {
   std::vector<Sample> samples = Series([](int i, Sample* sample) {
-    sample->rss_bytes += i * 10 * kMiB;
+    sample->rss_bytes += i * 10 * kMebibyte;
     sample->files += i;
   });
   for (Sample& sample : samples) sample.seconds /= 100;
@@ -127,7 +127,7 @@ TEST(ReadProcess, CountsOpenFiles) {
   close(copy);
   EXPECT_EQ(after.files, before.files + 1);
   EXPECT_EQ(after.threads, before.threads);
-  EXPECT_GT(before.rss_bytes, kMiB);
+  EXPECT_GT(before.rss_bytes, kMebibyte);
 }
 
 // Of every thread's arena, and of what is mapped by itself.
