@@ -393,7 +393,8 @@ def bars_table(topics):
            "[bench/README.md](../../bench/README.md) says how a figure is made.\n")
     yield from table(["Topic", "Bars", "Missed"], rows)
     if why:
-        yield "Why rows miss their bars; instructions are those of callgrind over a fake driver or the simulator:\n"
+        yield ("Why rows miss their bars; instructions are those of callgrind over a fake driver "
+               "or the simulator:\n")
         yield from [*why, ""]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--file of tests/support/gtest_main.cc, and that Meson runs each file of each program."""
+"""Checks --file of tests/support/gtest_main.cc, and that Meson runs each file of tests."""
 
 import collections
 import json

@@ -15,7 +15,7 @@ pytest_plugins = ["devrt.testing.plugin", "pytester"]
 
 
 def pytest_collection_finish():
-    """What is there already is no garbage of a test, and takes long to look at."""
+    """Leaves objects from before the first test out of collections of garbage, for speed."""
     gc.collect()
     gc.freeze()
 

@@ -56,7 +56,8 @@ PROGRAM = """
     END
 """
 
-# The fake driver's machine sees after that time that rank 0 waits for rank 1.
+# The watchdog of the fake driver's machine looks after 100 ms, instead of 2 s, at rank 0,
+# which waits for rank 1.
 SETTINGS = {"DEVRT_LOG": "off", "DEVRT_MTIA": "watchdog=100ms"}
 
 # What a rank does while it waits for the bytes of another one.
