@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <set>
 #include <string>
@@ -330,28 +331,94 @@ TEST_F(Threads, DeadlockOfTwoThreads) {
   Sync(s);
 }
 
+// The cores that the calling thread may use.
+cpu_set_t Cores() {
+  cpu_set_t cores;
+  EXPECT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  return cores;
+}
+
+MATCHER_P(SameCores, expected, "") { return CPU_EQUAL(&arg, &expected); }
+
 // Pinning is undone when a thread is alone again.
 TEST_F(Threads, AffinityIsRestored) {
-  cpu_set_t before, after;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  const cpu_set_t before = Cores();
   NewStream();
   Run(3, [](int) { Sync(NewStream()); });
   NewStream();
-  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
-  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  EXPECT_THAT(Cores(), SameCores(before));
+}
+
+// A new thread inherits the one core of the pinned thread that makes it.  That
+// core is not taken for the cores of the program.
+TEST_F(Threads, AnInheritedCoreIsNotKept) {
+  const cpu_set_t before = Cores();
+  NewStream();
+  std::promise<void> is_alone;
+  std::thread late;
+  Run(1, [&](int) {
+    NewStream();  // pins this thread and the first one
+    late = std::thread([&] {
+      is_alone.get_future().wait();
+      Sync(NewStream());
+    });
+  });
+  NewStream();
+  EXPECT_THAT(Cores(), SameCores(before));
+  is_alone.set_value();
+  late.join();
+  NewStream();
+  EXPECT_THAT(Cores(), SameCores(before));
+}
+
+// A thread that joins when no other is left has the cores of the program.
+TEST_F(Threads, ALoneThreadLeavesAnInheritedCore) {
+  const cpu_set_t before = Cores();
+  std::promise<void> is_alone;
+  std::thread late;
+  Run(1, [&](int) {
+    Reset("");  // without the first thread, which calls nothing meanwhile
+    Run(1, [&](int) {
+      NewStream();
+      late = std::thread([&] {
+        is_alone.get_future().wait();
+        NewStream();
+        EXPECT_THAT(Cores(), SameCores(before));
+      });
+    });
+  });
+  is_alone.set_value();
+  late.join();
+}
+
+// Each thread gets the cores back that it had itself.
+TEST_F(Threads, AffinityIsRestoredForEachThread) {
+  const cpu_set_t before = Cores();
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "one core";
+  NewStream();
+  cpu_set_t own = before;  // all but the core of the threads
+  Run(1, [&](int) {
+    NewStream();
+    const cpu_set_t shared = Cores();
+    CPU_XOR(&own, &before, &shared);
+  });
+  Run(1, [&](int) {
+    ASSERT_EQ(sched_setaffinity(0, sizeof own, &own), 0);
+    NewStream();
+    Reset("pin=off");
+    EXPECT_THAT(Cores(), SameCores(own));
+  });
+  EXPECT_THAT(Cores(), SameCores(before));
 }
 
 // One core is for the baton: in threaded mode threads have all of theirs.
 TEST_F(Threads, ThreadedModePinsNoThread) {
-  cpu_set_t before;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  const cpu_set_t before = Cores();
   Reset("mode=threaded");
   NewStream();
   Run(3, [&before](int) {
     Sync(NewStream());
-    cpu_set_t inside;
-    ASSERT_EQ(sched_getaffinity(0, sizeof inside, &inside), 0);
-    EXPECT_TRUE(CPU_EQUAL(&before, &inside));
+    EXPECT_THAT(Cores(), SameCores(before));
   });
 }
 

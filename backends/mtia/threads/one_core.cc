@@ -6,33 +6,42 @@
 
 namespace devrt::mtia {
 
-void OneCore::Add(const std::vector<HostThread*>& threads, HostThread* me) {
-  const auto set = [](int32_t tid, const cpu_set_t& cpus) {
-    sched_setaffinity(tid, sizeof cpus, &cpus);
-  };
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  if (!is_used_) {
-    if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    is_used_ = true;
-    CPU_SET(static_cast<uint32_t>(std::max(sched_getcpu(), 0)), &one);
-    for (const HostThread* const thread : threads) set(thread->tid, one);
-    return;
-  }
-  const HostThread* const first = threads.front();
-  if (sched_getaffinity(first->tid, sizeof one, &one) == 0) {
-    set(me->tid, one);
+void OneCore::DropInherited(const HostThread* thread) {
+  cpu_set_t cores;
+  if (CPU_COUNT(&core_) != 0 &&
+      sched_getaffinity(thread->tid, sizeof cores, &cores) == 0 &&
+      CPU_EQUAL(&cores, &core_)) {
+    sched_setaffinity(thread->tid, sizeof cores_, &cores_);
   }
 }
 
-void OneCore::Remove(HostThread* me) {
-  if (is_used_) sched_setaffinity(me->tid, sizeof before_, &before_);
+void OneCore::Keep(const std::vector<HostThread*>& threads) {
+  const bool is_first = before_.empty();
+  std::vector<HostThread*> added;
+  for (HostThread* const thread : threads) {
+    cpu_set_t cores;
+    if (before_.count(thread) == 0 &&
+        sched_getaffinity(thread->tid, sizeof cores, &cores) == 0) {
+      before_.emplace(thread, cores);
+      added.push_back(thread);
+    }
+  }
+  if (added.empty()) return;
+  if (is_first) {
+    cores_ = before_.at(added.front());
+    CPU_ZERO(&core_);
+    CPU_SET(static_cast<uint32_t>(std::max(sched_getcpu(), 0)), &core_);
+  }
+  for (const HostThread* const thread : added) {
+    sched_setaffinity(thread->tid, sizeof core_, &core_);
+  }
 }
 
-void OneCore::RemoveAll(const std::vector<HostThread*>& threads) {
-  if (!is_used_) return;
-  for (HostThread* const thread : threads) Remove(thread);
-  is_used_ = false;
+void OneCore::Release(HostThread* thread) {
+  const auto kept = before_.find(thread);
+  if (kept == before_.end()) return;
+  sched_setaffinity(thread->tid, sizeof kept->second, &kept->second);
+  before_.erase(kept);
 }
 
 }  // namespace devrt::mtia

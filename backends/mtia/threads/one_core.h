@@ -5,6 +5,7 @@
 
 #include <sched.h>
 
+#include <unordered_map>
 #include <vector>
 
 #include "backends/mtia/engine/op.h"
@@ -14,19 +15,27 @@ namespace devrt::mtia {
 // Keeps threads of the program on one core, and gives the cores that they had
 // before back to them (the key `pin` of DEVRT_MTIA).
 //
+// A new thread inherits the cores of the thread that makes it.  A thread made
+// by one that is kept here therefore begins with one core, and may join when no
+// thread is kept any more.  It gets the cores of the others.  A thread that
+// bound itself to this very core cannot be told from such a thread.
+//
 // Threads: every member is called with the lock of the thread list.
 class OneCore {
  public:
-  // Keeps `me` on the core of the others.  `threads` are all threads, the first
-  // one first.  The first call chooses the core of the calling thread for all
-  // of them.
-  void Add(const std::vector<HostThread*>& threads, HostThread* me);
-  void Remove(HostThread* me);
-  void RemoveAll(const std::vector<HostThread*>& threads);
+  // For a thread at its first call: gives it the cores of the others if it has
+  // inherited one.
+  void DropInherited(const HostThread* thread);
+  // Keeps `threads`, the first one first, on the core of those that are kept
+  // already, or else on the core of the calling thread.
+  void Keep(const std::vector<HostThread*>& threads);
+  // Gives the thread the cores back that it had, if it is kept.
+  void Release(HostThread* thread);
 
  private:
-  bool is_used_ = false;
-  cpu_set_t before_;  // the cores that the threads had
+  cpu_set_t core_ = {};   // the last one that threads were kept on
+  cpu_set_t cores_ = {};  // of the first of them, before
+  std::unordered_map<HostThread*, cpu_set_t> before_;  // of the kept threads
 };
 
 }  // namespace devrt::mtia

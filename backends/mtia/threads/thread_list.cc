@@ -20,6 +20,7 @@ HostThread* ThreadList::New() {
   made->is_leaving = made->is_dropped = made->arbitrates = false;
   made->is_called = made->is_let_go = made->granted = false;
   made->tid = static_cast<int32_t>(syscall(SYS_gettid));
+  core_.DropInherited(made);
   return made;
 }
 
@@ -47,7 +48,7 @@ void ThreadList::Add(HostThread* me, bool gets_number) {
     arrived_.push_back(me);
   }
   const std::vector<HostThread*> everyone = Everyone();
-  if (pin_ && everyone.size() >= 2) core_.Add(everyone, me);
+  if (pin_ && everyone.size() >= 2) core_.Keep(everyone);
 }
 
 void ThreadList::Number(HostThread* me) {
@@ -131,17 +132,19 @@ void ThreadList::Remove(HostThread* me) {
   for (auto* const list : {&threads_, &arrived_}) {
     list->erase(std::remove(list->begin(), list->end(), me), list->end());
   }
-  core_.Remove(me);
+  core_.Release(me);
   const std::vector<HostThread*> everyone = Everyone();
-  if (everyone.size() < 2) core_.RemoveAll(everyone);
+  if (everyone.size() == 1) core_.Release(everyone.front());
 }
 
 std::vector<HostThread*> ThreadList::Restart(bool pin) {
   std::vector<HostThread*> before = Everyone();
-  core_.RemoveAll(before);
   threads_.clear();
   arrived_.clear();
-  for (HostThread* const thread : before) thread->per_thread.clear();
+  for (HostThread* const thread : before) {
+    core_.Release(thread);
+    thread->per_thread.clear();
+  }
   next_index_ = 0;
   turns_ = 0;
   pin_ = pin;
