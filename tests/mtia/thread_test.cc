@@ -243,6 +243,25 @@ TEST_F(Fairness, PollerOfACompleteStream) {
   }
 }
 
+// Threads that wait for each other in Yield go on in turns, though no call of
+// theirs changes the machine.
+TEST_F(Fairness, ThreadsThatYieldToEachOther) {
+  constexpr int kTurns = 50;
+  for (const std::string strategy : kStrategies) {
+    SCOPED_TRACE(strategy);
+    Reset("strategy=" + strategy + ",seed=7,watchdog=60s");
+    std::atomic<int> turn{0};
+    std::atomic<int> yields{0};
+    Run(3, [&turn, &yields](int i) {
+      for (int next = i; next < kTurns; next += 3) {
+        while (turn != next) OK(sim().yield(self())), ++yields;
+        ++turn;
+      }
+    });
+    EXPECT_LT(yields, 10 * kTurns);
+  }
+}
+
 // A strategy may prefer one thread, but not for ever.
 TEST_F(Fairness, ThreadThatNeverWaits) {
   for (const std::string strategy : kStrategies) {

@@ -17,6 +17,9 @@ constexpr uint32_t kSoftWaitAny = 8;   // in a row, any objects
 // A thread may poll so often, while nothing can move, before it gets an error:
 // it may set a flag itself after a few polls.
 constexpr uint32_t kPollsBeforeError = 10'000;
+// Threads that poll wait for what one of them does between two polls, or for
+// another thread.  Each pauses from this poll on, so that the other can run.
+constexpr uint32_t kStuckPollsBeforePause = 16;
 
 bool WantDone(HostThread* me) {
   for (; me->want_next < me->want.size(); ++me->want_next) {
@@ -359,11 +362,8 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
       return nullptr;
     }
     if (pick.host != nullptr) {
-      g_machine->history.trace.Add(5, pick.host->index, me->index);
-      choice_.NoteGiven(pick.host);
-      g_threads->baton.HandOver(
-          me, pick.host,
-          until == Until::kNow ? HostState::kPaused : HostState::kBlocked);
+      GiveTo(pick.host, me,
+             until == Until::kNow ? HostState::kPaused : HostState::kBlocked);
       continue;
     }
     if (until == Until::kProgress && me->polled_any < kPollsBeforeError &&
@@ -374,6 +374,14 @@ devrt_status VirtualDriver::Pump(HostThread* me, Until until) {
         until == Until::kProgress ? StuckPoll(me) : StuckWait(me, until);
     if (error != nullptr) return error;
   }
+}
+
+// Lets the thread go on, while `me` sleeps in `state`.
+void VirtualDriver::GiveTo(HostThread* thread, HostThread* me,
+                           HostState state) {
+  g_machine->history.trace.Add(5, thread->index, me->index);
+  choice_.NoteGiven(thread);
+  g_threads->baton.HandOver(me, thread, state);
 }
 
 // Lets other threads run until `deadline`.  Returns true if something changed.
@@ -402,9 +410,9 @@ devrt_status VirtualDriver::StuckWait(HostThread* me, Until until) {
                                      StuckReason::kWait);
 }
 
-// `me` polls and nothing can move.  Lets other threads run for a moment, unless
-// none can act, and returns NULL.  After many polls it returns the report if
-// none can act.
+// `me` polls and nothing can move.  Lets other threads that poll go on, and
+// threads outside run for a moment, unless none can act.  Returns NULL.  After
+// many polls it returns the report if none can act.
 devrt_status VirtualDriver::StuckPoll(HostThread* me) {
   StuckWatch& watch = me->stuck_watch;
   if (watch.progress != g_machine->history.progress) {
@@ -422,9 +430,18 @@ devrt_status VirtualDriver::StuckPoll(HostThread* me) {
     return g_machine->reports.Deadlock(g_threads->list.Waiting(me),
                                        StuckReason::kPoll);
   }
-  if (!alone) {
+  HostThread* poller = nullptr;
+  if (!alone && ++watch.polls < kStuckPollsBeforePause) {
+    poller = g_threads->list.AnswerPoller(me);
+  }
+  if (!alone && poller == nullptr) {
     const auto soon = RealClock::now() + std::chrono::microseconds(200);
     if (SleepStuck(me, Until::kProgress, soon)) return nullptr;
+    poller = g_threads->list.AnswerPoller(me);
+  }
+  if (poller != nullptr) {
+    GiveTo(poller, me, HostState::kBlocked);
+    return nullptr;
   }
   me->progress = g_machine->history.progress - 1;  // answer
   return nullptr;

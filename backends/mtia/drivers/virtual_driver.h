@@ -40,6 +40,7 @@ class VirtualDriver : public Driver {
   devrt_status StuckPoll(HostThread* me);
   bool Look(HostThread* me, StuckWatch* watch);
   static bool IsCertain(HostThread* me, ThreadWatch* watch);
+  void GiveTo(HostThread* thread, HostThread* me, HostState state);
   bool SleepStuck(HostThread* me, Until until, RealClock::time_point deadline);
   bool CanGoOn(HostThread* me, Until until) const;
 

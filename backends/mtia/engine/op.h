@@ -269,6 +269,7 @@ struct StuckWatch {
   std::chrono::nanoseconds pause = ThreadWatch::kSecondLook;
   bool is_certain = false;  // at the last look no other thread could act
   bool warned = false;
+  uint32_t polls = 0;  // since the watch began
   ThreadWatch threads;
 };
 

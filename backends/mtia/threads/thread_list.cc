@@ -185,6 +185,20 @@ void ThreadList::GoesOn(HostThread* me) {
   me->turn = ++turns_;
 }
 
+HostThread* ThreadList::AnswerPoller(const HostThread* me) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  HostThread* oldest = nullptr;
+  for (HostThread* const thread : threads_) {
+    if (thread != me && thread->state == HostState::kBlocked &&
+        thread->soft_wait && thread->lock_word == nullptr &&
+        (oldest == nullptr || thread->turn < oldest->turn)) {
+      oldest = thread;
+    }
+  }
+  if (oldest != nullptr) oldest->progress = g_machine->history.progress - 1;
+  return oldest;
+}
+
 HostThread* ThreadList::MostOverdue(const HostThread* me) {
   const std::lock_guard<std::mutex> lock(mutex);
   HostThread* most = nullptr;

@@ -84,6 +84,9 @@ class ThreadList {
   bool IsOverdue(const HostThread* thread) const {
     return turns_ - thread->turn >= kMostTurns;
   }
+  // Of the other threads that poll, lets the one go on that has not done so for
+  // the most turns.  Returns that thread, or nullptr if no other thread polls.
+  HostThread* AnswerPoller(const HostThread* me);
   // Of `me` and the sleeping threads, the one that has not gone on for the most
   // turns, if it is overdue; else nullptr.
   HostThread* MostOverdue(const HostThread* me);
