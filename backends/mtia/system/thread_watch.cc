@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -171,9 +172,18 @@ bool ThreadWatch::IsOlder(int32_t a, int32_t b) {
 }
 
 std::optional<size_t> ThreadWatch::CountOthers(std::vector<int32_t> known) {
+#ifdef DEVRT_MTIA_SANITIZER_THREADS
   std::vector<int32_t> others;
   if (!Others(std::move(known), &others)) return std::nullopt;
   return others.size();
+#else
+  // A folder has two links, and one for each folder in it.  Each poll of a
+  // stuck thread asks this, and a list of the threads takes five times as long.
+  struct stat folder;
+  if (stat("/proc/self/task", &folder) != 0) return std::nullopt;
+  const size_t all = folder.st_nlink - 2;
+  return all - std::min(all, known.size());
+#endif
 }
 
 ThreadWatch::Verdict ThreadWatch::Judge(std::vector<int32_t> known) {
