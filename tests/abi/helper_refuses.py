@@ -5,7 +5,8 @@ messages.
 
 usage: helper_refuses.py COMPILER [ARGUMENT...]
 
-Each case changes the worked example of the header in one place.
+Each case changes the worked example of the header in one place. The compiler
+reads what the cases have in common from a precompiled header.
 """
 
 import concurrent.futures
@@ -13,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
@@ -76,36 +78,48 @@ CASES = [
 ]
 
 
-def source(body, definition):
+def run(compiler, *arguments, source=""):
+    command = [*compiler, "-std=c++17", f"-I{ROOT / 'include'}", *arguments]
+    return subprocess.run(command, input=source, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={**os.environ, "LC_ALL": "C"})
+
+
+def write_tiny(compiler, header):
+    """The example's `class Tiny`, as text and precompiled."""
     example = extract_example.extract(HEADER)
-    example = example[:example.index("DEVRT_DEFINE_PLUGIN")]
-    return f"{example}\nclass Mine : public Tiny {{ {body} }};\n{definition}\n"
+    header.write_text(example[:example.index("DEVRT_DEFINE_PLUGIN")],
+                      encoding="utf-8")
+    made = run(compiler, "-x", "c++-header", header, "-o", f"{header}.gch")
+    if made.returncode != 0:
+        sys.exit(f"the example does not compile:\n{made.stdout}")
 
 
-def complaint(compiler, case):
+def complaint(compiler, header, case):
     """Returns the fault of the compiler's answer, or an empty text."""
     name, body, definition, expected = case
-    command = compiler + ["-std=c++17", f"-I{ROOT / 'include'}",
-                          "-fsyntax-only", "-x", "c++", "-"]
-    run = subprocess.run(command, input=source(body, definition), text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         env={**os.environ, "LC_ALL": "C"})
+    answer = run(compiler, "-include", header, "-fsyntax-only", "-x", "c++", "-",
+                 source=f"class Mine : public Tiny {{ {body} }};\n{definition}\n")
     if expected is None:
-        wrong = run.returncode != 0
+        wrong = answer.returncode != 0
     else:
-        wrong = run.returncode == 0 or expected not in run.stdout
+        wrong = answer.returncode == 0 or expected not in answer.stdout
     if not wrong:
         return ""
     return (f"{name}: expected {expected or 'no error'}, exit "
-            f"{run.returncode}:\n{run.stdout}")
+            f"{answer.returncode}:\n{answer.stdout}")
 
 
 def main():
     compiler = sys.argv[1:]
     if not compiler:
         sys.exit(__doc__)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(lambda case: complaint(compiler, case), CASES))
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        header = pathlib.Path(folder) / "tiny.h"
+        write_tiny(compiler, header)
+        found = list(pool.map(
+            lambda case: complaint(compiler, header, case), CASES))
     print("".join(found), end="")
     print(f"{len(CASES)} cases, {sum(map(bool, found))} wrong")
     return any(found)

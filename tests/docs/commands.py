@@ -17,6 +17,7 @@ Not checked: whether the command would succeed, and values of options.
 
 import fnmatch
 import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -139,12 +140,16 @@ def check_meson_option(word):
         raise CommandError(f"no option of the build: {name}")
 
 
+@functools.lru_cache(maxsize=None)
+def files_of_build():
+    build = os.environ["DEVRT_BUILD"]
+    return {os.path.relpath(file, build) for target in of_build("targets")
+            for file in target["filename"]}
+
+
 def is_target(name):
     """Returns True for a program of the build, by its path, and for an alias of targets."""
-    build = os.environ["DEVRT_BUILD"]
-    files = {os.path.relpath(file, build) for target in of_build("targets")
-             for file in target["filename"]}
-    return name in files or any(
+    return name in files_of_build() or any(
         re.search(rf"alias_target\(\s*'{re.escape(name)}'", path.read_text("utf-8"))
         for folder in ("", "bench", "docs", "python", "tests", "tools")
         for path in (ROOT / folder).glob("**/meson.build" if folder else "meson.build"))
@@ -196,13 +201,8 @@ def check_devrt(words):
         check(words[words.index("--") + 1:])
 
 
-@functools.lru_cache(maxsize=None)
-def has_pip():
-    return run(sys.executable, "-m", "pip", "--version")[0] == 0
-
-
 def check_pip(words):
-    text = has_pip() and help_of(sys.executable, "-m", "pip", words[1])
+    text = importlib.util.find_spec("pip") and help_of(sys.executable, "-m", "pip", words[1])
     if text and "--config-settings" in text:
         check_options(words[2:], text, f"pip {words[1]}")
     for word in words[2:]:

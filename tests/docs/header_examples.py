@@ -72,10 +72,6 @@ class Example:
         return (f"absl::Status Example{number}() {{\n{place}{body}\n"
                 "return absl::OkStatus();\n}\n")
 
-    def program(self):
-        """The example as a whole program."""
-        return f'#line {self.line} "{self.header}"\n{self.text}'
-
     def includes(self):
         """The #include lines, which cannot stay inside a namespace."""
         return "" if self.language == "c" else "".join(INCLUDE.findall(self.text))

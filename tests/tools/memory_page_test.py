@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of devrt memory in a browser: pointer, clicks, zoom, keys."""
 
-import base64
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import memory_snapshots
 from tool import ToolTest
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-# As a user acts on the page, then what there is to be seen, as JSON.
+# As a user acts on the page, then what there is to be seen.
 HELPERS = """
 function point(what, type, x, y) {
   const node = typeof what === "string" ? document.querySelector(what) : what;
@@ -43,35 +44,93 @@ function text(what) {
 }
 function events() { return parseInt(text("#event-count").replace(",", "")); }
 """
+LOADED = """new Promise(loaded => document.readyState === "complete" ?
+  loaded() : window.addEventListener("load", () => loaded()))"""
+
+
+class Browser:
+    """One browser for all pages, since its start takes longer than a page does.
+
+    The DevTools protocol makes it read commands from file 3 and answer in
+    file 4."""
+
+    def __init__(self, profile):
+        commands, self.commands = os.pipe()
+        answers, to_answer = os.pipe()
+        self.answers = open(answers, "rb")
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'exec "$@" 3<&{commands} 4>&{to_answer}', "bash",
+             BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
+             "--disable-dev-shm-usage", "--remote-debugging-pipe",
+             f"--user-data-dir={profile}"],
+            pass_fds=(commands, to_answer), stderr=subprocess.DEVNULL)
+        os.close(commands)
+        os.close(to_answer)
+        self.count = 0
+
+    def answer(self):
+        text = b""
+        while not text.endswith(b"\0"):
+            read = self.answers.read(1)
+            if not read:
+                raise EOFError("the browser has ended")
+            text += read
+        return json.loads(text[:-1])
+
+    def call(self, method, session=None, **parameters):
+        self.count += 1
+        command = {"id": self.count, "method": method, "params": parameters}
+        if session:
+            command["sessionId"] = session
+        os.write(self.commands, json.dumps(command).encode() + b"\0")
+        while (answer := self.answer()).get("id") != self.count:
+            pass  # an event
+        return answer["result"]
+
+    def evaluate(self, session, expression):
+        result = self.call("Runtime.evaluate", session, expression=expression,
+                           awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise AssertionError(result["exceptionDetails"])
+        return result["result"].get("value")
+
+    def close(self):
+        self.call("Browser.close")
+        self.process.wait()
+        os.close(self.commands)
+        self.answers.close()
 
 
 class MemoryPage(ToolTest):
+
+    @classmethod
+    def setUpClass(cls):
+        profile = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, profile, ignore_errors=True)
+        cls.browser = Browser(profile)
+        cls.addClassCleanup(cls.browser.close)
 
     def see(self, snapshot, *steps, width=1280):
         """Returns the result of each step, which is JavaScript."""
         (self.folder / "run.json").write_text(json.dumps(snapshot),
                                               encoding="utf-8")
         self.run_tool("memory", "run.json", "-o", "run.html")
-        page = (self.folder / "run.html").read_text(encoding="utf-8")
-        script = ("<pre id=seen></pre><script>const seen = [];\n"
-                  'window.addEventListener("error", e => seen.push("error: " +'
-                  " e.message));\n" + HELPERS +
-                  "".join(f"seen.push((() => {{ {step} }})());\n"
-                          for step in steps) +
-                  'document.getElementById("seen").textContent = '
-                  "btoa(unescape(encodeURIComponent(JSON.stringify(seen))));"
-                  "</script></body>")
-        (self.folder / "run.html").write_text(
-            page.replace("</body>", script), encoding="utf-8")
-        dom = subprocess.run(
-            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
-             "--disable-dev-shm-usage", f"--window-size={width},900",
-             f"--user-data-dir={self.folder}/profile", "--dump-dom",
-             (self.folder / "run.html").as_uri()],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            check=True).stdout
-        seen = dom.split('id="seen">')[1].split("<")[0]
-        values = json.loads(base64.b64decode(seen))
+        target = self.browser.call("Target.createTarget", url="about:blank")
+        session = self.browser.call("Target.attachToTarget", flatten=True,
+                                    **target)["sessionId"]
+        self.browser.call("Emulation.setDeviceMetricsOverride", session,
+                          width=width, height=900, deviceScaleFactor=1,
+                          mobile=False)
+        self.browser.call("Page.navigate", session,
+                          url=(self.folder / "run.html").as_uri())
+        self.browser.evaluate(session, LOADED)
+        values = self.browser.evaluate(session, (
+            "(() => { const seen = [];\n"
+            'window.addEventListener("error", e => seen.push("error: " +'
+            " e.message));\n" + HELPERS +
+            "".join(f"seen.push((() => {{ {step} }})());\n" for step in steps) +
+            "return seen; })()"))
+        self.browser.call("Target.closeTarget", **target)
         self.assertEqual(len(values), len(steps), values)
         return values
 

@@ -5,11 +5,13 @@ prepare(PAGE, FOLDER) makes the files in the folder where the page is followed, 
 returns variables of the environment for it.
 """
 
+import functools
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SNAPSHOT = """
@@ -23,17 +25,23 @@ devrt.ones(8, device="mtia:0").sum().item()
 """
 
 
+@functools.lru_cache(maxsize=None)
+def compiled_backend():
+    """The file of the backend in C that `devrt new-backend` writes."""
+    with tempfile.TemporaryDirectory() as name:
+        sources, out = pathlib.Path(name) / "sources", pathlib.Path(name) / "out.so"
+        subprocess.run([os.environ["DEVRT_TOOL"], "new-backend", "acme", sources,
+                        "--language=c"], check=True, capture_output=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-fvisibility=hidden",
+                        f"-Wl,--version-script,{sources}/plugin.map", "-Wl,-z,nodelete",
+                        f"-I{ROOT}/include", *sorted(sources.glob("*.c")), "-o", out],
+                       check=True)
+        return out.read_bytes()
+
+
 def backend(folder):
-    """build/libdevrt_acme.so: the backend in C that `devrt new-backend` writes."""
-    sources = folder / "sources"
-    subprocess.run([os.environ["DEVRT_TOOL"], "new-backend", "acme", sources,
-                    "--language=c"], check=True, capture_output=True)
     (folder / "build").mkdir()
-    subprocess.run(["cc", "-shared", "-fPIC", "-fvisibility=hidden",
-                    f"-Wl,--version-script,{sources}/plugin.map", "-Wl,-z,nodelete",
-                    f"-I{ROOT}/include", *sorted(sources.glob("*.c")),
-                    "-o", folder / "build/libdevrt_acme.so"], check=True)
-    shutil.rmtree(sources)
+    (folder / "build/libdevrt_acme.so").write_bytes(compiled_backend())
 
 
 def program(folder, name):
