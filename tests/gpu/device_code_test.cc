@@ -40,34 +40,71 @@ struct Warp {
   uint32_t words[2][kWarp];  // of exchanges in turns
 };
 
-Barrier* g_block = nullptr;
-Warp* g_warps = nullptr;
 thread_local uint32_t g_exchanges = 0;
 
-// Runs f(block) for each block in turn, in all threads of one.
-void Launch(unsigned blocks, const std::function<void(const Block&)>& f) {
-  Barrier block(kThreads);
-  Warp warps[kThreads / kWarp];
-  g_block = &block;
-  g_warps = warps;
-  std::vector<std::thread> threads;
-  for (uint32_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&f, blocks, i] {
-      threadIdx.x = i;
-      for (unsigned k = 0; k < blocks; ++k) {
-        f(Block{k, blocks});
-        __syncthreads();
-      }
-    });
+// The threads of a block. They stay for all launches, because to start them
+// takes longer than most of what they do.
+class Threads {
+ public:
+  Threads() {
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      threads_.emplace_back([this, i] {
+        threadIdx.x = i;
+        for (launch_.Wait(); f_ != nullptr; launch_.Wait()) {
+          (*f_)();
+          launch_.Wait();
+        }
+      });
+    }
   }
-  for (std::thread& thread : threads) thread.join();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() {
+    f_ = nullptr;
+    launch_.Wait();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Calls f in all of them.
+  void Run(const std::function<void()>& f) {
+    f_ = &f;
+    launch_.Wait();
+    launch_.Wait();
+  }
+
+  Barrier block{kThreads};
+  Warp warps[kThreads / kWarp];
+
+ private:
+  Barrier launch_{kThreads + 1};
+  const std::function<void()>* f_ = nullptr;
+  std::vector<std::thread> threads_;
+};
+
+Threads& TheThreads() {
+  static Threads threads;
+  return threads;
 }
 
+// Runs f(block) for each block in turn.
+void Launch(unsigned blocks, const std::function<void(const Block&)>& f) {
+  TheThreads().Run([&] {
+    for (unsigned k = 0; k < blocks; ++k) {
+      f(Block{k, blocks});
+      __syncthreads();
+    }
+  });
+}
+
+// Waiting takes most of the test's time, so blocks have their shared memory by
+// turns: the kernel itself waits for all threads once.
 template <typename TheTile>
 void RunTiles(const FastApply& fast) {
-  const auto shared = std::make_unique<typename TheTile::Shared>();
-  Launch(fast.blocks, [&](const Block& block) {
-    TheTile::Run(fast.tiles, block, shared.get());
+  const auto shared = std::make_unique<typename TheTile::Shared[]>(2);
+  TheThreads().Run([&] {
+    for (unsigned k = 0; k < fast.blocks; ++k) {
+      TheTile::Run(fast.tiles, Block{k, fast.blocks}, &shared[k % 2]);
+    }
   });
 }
 
@@ -328,10 +365,10 @@ TEST(ShortTest, LanesOfEveryNumber) {
 
 }  // namespace
 
-void __syncthreads() { g_block->Wait(); }
+void __syncthreads() { TheThreads().block.Wait(); }
 
 uint32_t ExchangeInWarp(uint32_t word, uint32_t lane) {
-  Warp* const warp = &g_warps[threadIdx.x / kWarp];
+  Warp* const warp = &TheThreads().warps[threadIdx.x / kWarp];
   uint32_t* const words = warp->words[g_exchanges++ % 2];
   words[threadIdx.x % kWarp] = word;
   warp->barrier.Wait();

@@ -158,15 +158,15 @@ int Generator::AStream(int device) {
 bool Generator::Offer(const Step& step) {
   if (oracle_->is_full()) return false;
   if (!is_wild_ && !oracle_->RacesOf(step).empty()) return false;
-  oracle_->Take(step);
+  oracle_->TakeOrder(step);  // nobody asks this oracle for all races
   program_.steps.push_back(step);
   return true;
 }
 
 bool Generator::OfferOrdered(const Step& step) {
-  for (int i = 0; i < kTriesToOrder; ++i) {
+  for (int i = 0; i < kTriesToOrder && !is_wild_; ++i) {
     const std::vector<Race> races = oracle_->RacesOf(step);
-    if (races.empty() || is_wild_) return Offer(step);
+    if (races.empty()) break;
     if (!OrderAfter(Of(races).earlier, step)) return false;
   }
   return Offer(step);

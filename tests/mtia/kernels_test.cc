@@ -69,8 +69,9 @@ std::vector<Element> AllExpected(const Tensor& out, const Inputs& inputs,
   std::vector<Element> wanted;
   if (out.elements == 0) return wanted;
   Odometer all(out.shape);
+  std::vector<Element> values;
   do {
-    std::vector<Element> values;
+    values.clear();
     for (const TestTensor* input : inputs) {
       values.push_back(input->Get(all.Offset(input->tensor().strides)));
     }

@@ -153,11 +153,6 @@ Element RandomModerate(Random& random, uint32_t dtype) {
   return reference::Encode(dtype, Small(random, dtype));
 }
 
-int64_t Odometer::Offset(const Shape& strides) const {
-  return std::inner_product(index_.begin(), index_.end(), strides.begin(),
-                            int64_t{0});
-}
-
 bool Odometer::Next() {
   for (size_t k = shape_.size(); k-- > 0;) {
     if (++index_[k] < shape_[k]) return true;

@@ -62,9 +62,12 @@ class Odometer {
       : Odometer(Shape(shape.begin(), shape.end())) {}
 
   const Shape& index() const { return index_; }
-  int64_t Offset(const Shape& strides) const;
-  int64_t Offset(const tensor::Dims& strides) const {
-    return Offset(Shape(strides.begin(), strides.end()));
+  template <typename Strides>  // Shape or tensor::Dims
+  int64_t Offset(const Strides& strides) const {
+    const int64_t* const index = index_.data();
+    int64_t offset = 0;
+    for (size_t k = 0; k < index_.size(); ++k) offset += index[k] * strides[k];
+    return offset;
   }
   bool Next();  // false after the last
 

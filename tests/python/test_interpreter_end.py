@@ -130,8 +130,9 @@ def test_daemon_threads(run_program, inside):
 def test_a_daemon_that_runs_in_a_context(run_program):
     """Its frames are those of Python, above one of devrt's."""
     program = """
-    import threading, time
+    import sys, threading, time
     import devrt
+    sys.setswitchinterval(1e-4)  # or each wait for the lock takes 30 ms
     context = devrt.ThreadContext.capture()
     @context
     def work(items):

@@ -146,6 +146,53 @@ class Producer:
         return self.x.__dlpack__(**{**keywords, "stream": -1})
 """
 
+
+def interrupt(run_program, calls, prepare, current):
+    """Returns {name: (outcome, stderr)} of calls that an alarm interrupts after 100 ms.
+
+    Four processes make them, since a start takes longer than a call.  Each call has its
+    own arrays x, y, p and c, and its own stream s, which `prepare` keeps busy.
+    """
+    names = sorted(calls, key=lambda name: "np." in calls[name])
+    size = -(-len(names) // 4)
+    shares = [{name: calls[name] for name in names[i:i + size]}
+              for i in range(0, len(names), size)]
+    done = run_at_once(run_program, {
+        tuple(share): f"""
+        import devrt, os, signal, time
+        {numpy_for(str(share))}
+        from devrt.testing import spin
+        exec({PRODUCER!r})
+        calls = {share!r}
+        places = {{"x": "mtia:0", "y": "mtia:0", "p": None, "c": "cpu"}}
+        arrays = {{name: [devrt.zeros(4, "float32", device=place, pinned=place is None)
+                         for place in places.values()] for name in calls}}
+        devrt.synchronize()
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        for name, call in calls.items():
+            x, y, p, c = arrays[name]
+            s = devrt.Stream("mtia:0")
+            {prepare}
+            outcome, start = "not interrupted", time.monotonic()
+            try:
+                with {current}:
+                    signal.setitimer(signal.ITIMER_REAL, 0.1)
+                    exec(call)
+            except KeyboardInterrupt:
+                outcome = f"interrupted {{time.monotonic() - start < 15}}"
+            except Exception as error:
+                outcome = repr(error)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print(f"{{name}}: {{outcome}}", flush=True)
+        os._exit(0)
+        """ for share in shares}, "mode=threaded")
+    found = {}
+    for share, process in done.items():
+        outcomes = dict(line.split(": ", 1) for line in process.stdout.splitlines())
+        found.update({name: (outcomes.get(name), process.stderr) for name in share})
+    return found
+
+
 # Calls that wait for arrays: x of the device, p pinned; both are still in use.
 PENDING_WAITS = {
     "ready": "x.ready()",
@@ -192,37 +239,18 @@ PENDING_WAITS = {
 
 @pytest.fixture(scope="module")
 def pending(run_program):
-    return run_at_once(run_program, {
-        wait: f"""
-        import devrt, os, signal, time
-        {numpy_for(call)}
-        from devrt.testing import spin
-        exec({PRODUCER!r})
-        x = devrt.zeros(4, "float32", device="mtia:0")
-        p = devrt.zeros(4, "float32", pinned=True)
-        c = devrt.zeros(4, "float32", device="cpu")
-        devrt.synchronize()
-        with devrt.Stream("mtia:0") as s:
-            spin(20_000, s)
-            x.fill(1)
-            p.copy_(x, non_blocking=True)
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        start = time.monotonic()
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-            {call}
-        except KeyboardInterrupt:
-            print("interrupted", time.monotonic() - start < 15, flush=True)
-        os._exit(0)
-        """ for wait, call in PENDING_WAITS.items()}, "mode=threaded")
+    return interrupt(
+        run_program, PENDING_WAITS,
+        "with s: spin(20_000, s); x.fill(1); p.copy_(x, non_blocking=True)",
+        'devrt.Stream("mtia:0")')
 
 
 @pytest.mark.parametrize("wait", PENDING_WAITS)
 def test_ctrl_c_ends_a_wait_for_arrays(pending, wait):
     if wait == "np.from_dlpack":  # with device=
         pytest.importorskip("numpy", "2.1")
-    done = pending[wait]
-    assert done.stdout == "interrupted True\n", done.stderr
+    outcome, stderr = pending[wait]
+    assert outcome == "interrupted True", stderr
 
 
 @pytest.mark.parametrize("ask", [
@@ -299,35 +327,14 @@ UNRELATED_WAITS = {
 
 @pytest.fixture(scope="module")
 def behind_other_work(run_program):
-    return run_at_once(run_program, {
-        wait: f"""
-        import devrt, os, signal, time
-        {numpy_for(call)}
-        from devrt.testing import spin
-        exec({PRODUCER!r})
-        x = devrt.zeros(4, "float32", device="mtia:0")
-        y = devrt.zeros(4, "float32", device="mtia:0")
-        p = devrt.zeros(4, "float32", pinned=True)
-        c = devrt.zeros(4, "float32", device="cpu")
-        devrt.synchronize()
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        start = time.monotonic()
-        try:
-            with devrt.Stream("mtia:0") as s:
-                spin(8_000, s)
-                assert x.is_ready() and p.is_ready()
-                signal.setitimer(signal.ITIMER_REAL, 0.1)
-                {call}
-        except KeyboardInterrupt:
-            print("interrupted", time.monotonic() - start < 6, flush=True)
-        os._exit(0)
-        """ for wait, call in UNRELATED_WAITS.items()}, "mode=threaded")
+    return interrupt(run_program, UNRELATED_WAITS,
+                     "spin(20_000, s); assert x.is_ready() and p.is_ready()", "s")
 
 
 @pytest.mark.parametrize("wait", UNRELATED_WAITS)
 def test_ctrl_c_ends_a_wait_for_other_work(behind_other_work, wait):
-    done = behind_other_work[wait]
-    assert done.stdout == "interrupted True\n", done.stdout + done.stderr
+    outcome, stderr = behind_other_work[wait]
+    assert outcome == "interrupted True", stderr
 
 
 def test_what_needs_no_wait_does_not(run_program):

@@ -31,15 +31,13 @@ Index Without(Index index, int axis) {
 }  // namespace
 
 std::vector<Index> AllIndices(const std::vector<int64_t>& shape) {
-  std::vector<Index> all = {{}};
-  for (const int64_t extent : shape) {
-    std::vector<Index> longer;
-    for (const Index& index : all) {
-      for (int64_t i = 0; i < extent; ++i) {
-        longer.push_back(With(index, static_cast<int>(index.size()), i));
-      }
+  std::vector<Index> all(static_cast<size_t>(Product(shape)),
+                         Index(shape.size()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    int64_t rest = static_cast<int64_t>(i);
+    for (size_t k = shape.size(); k-- > 0; rest /= shape[k]) {
+      all[i][k] = rest % shape[k];
     }
-    all = std::move(longer);
   }
   return all;
 }
