@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-from tool import FAILURE, ROOT, TOOL, ToolTest  # noqa: E402
+from tool import FAILURE, ROOT, TOOL, ToolTest, main_at_once  # noqa: E402, F401
 
 HIDE = os.environ.get("DEVRT_HIDE_LIBRARIES")
 LIMIT = 3  # seconds that a backend may take to open

@@ -10,7 +10,7 @@ import os
 import subprocess
 import unittest
 
-from machines import CRASHES, HANGS, TOOL, MachineTest, entries, hidden
+from machines import CRASHES, HANGS, TOOL, MachineTest, entries, hidden, main_at_once
 
 DRIVER = os.environ["DEVRT_FAKE_DRIVER"]  # folders
 # Of the fake runtime for HIP, where there is one.
@@ -207,4 +207,4 @@ class LostDevice(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main_at_once()
