@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Optional
+from typing import Callable, Optional
 
 from . import _core
 from ._core import Error
@@ -13,17 +13,20 @@ from ._core import Error
 # Reentrant: a __del__ or a signal handler may launch while the lock is held.
 _lock = threading.RLock()
 _thread: Optional[threading.Thread] = None
-# The number of functions that were launched and have not ended.
+# The number of functions that were launched and have not ended, and how often it
+# has changed.
 _left = 0
+_changes = 0
 _changed = threading.Condition(_lock)
 _waiting = 0
 
 
 def count(change: int) -> None:
     """Adds to the number of functions that have not ended."""
-    global _left
+    global _left, _changes
     with _lock:
         _left += change
+        _changes += 1
         if _waiting:
             _changed.notify_all()
 
@@ -68,13 +71,27 @@ def count_left() -> int:
     return _left
 
 
-def wait_until_left(most: int, seconds: float) -> None:
-    """Waits until at most `most` functions are left, and at most `seconds`."""
+def count_changes() -> int:
+    """Returns how often a function was launched or has ended."""
+    return _changes
+
+
+def _wait_for(holds: Callable[[], bool], seconds: float) -> None:
     global _waiting
     with _lock:
         _waiting += 1
-        _changed.wait_for(lambda: _left <= most, seconds)
+        _changed.wait_for(holds, seconds)
         _waiting -= 1
+
+
+def wait_until_left(most: int, seconds: float) -> None:
+    """Waits until at most `most` functions are left, and at most `seconds`."""
+    _wait_for(lambda: _left <= most, seconds)
+
+
+def wait_for_change(seen: int, seconds: float) -> None:
+    """Waits until count_changes() is not `seen`, and at most `seconds`."""
+    _wait_for(lambda: _changes != seen, seconds)
 
 
 def refuse_to_wait() -> None:

@@ -12,10 +12,14 @@ from typing import Any, Iterator, List
 from .. import _core, _host_thread
 from .._core import Device
 
-# How long finish() waits for host functions, also those that host functions launch, and
-# for how long at a time.  Functions that have not ended by then are not waited for
-# again, nor are those behind work that never ends.
-_PATIENCE_SECONDS, _ROUND_SECONDS = 10.0, 0.005
+# How long finish() waits for host functions, also those that host functions launch.
+# Functions that have not ended by then are not waited for again, nor are those behind
+# work that never ends.
+_PATIENCE_SECONDS = 10.0
+# For how long finish() waits at a time.  Before a host function may launch another one,
+# the simulator waits until each thread rests, and a thread that sleeps for less than
+# 20 ms does not.
+_ROUND_SECONDS = 0.1
 _abandoned = 0
 
 
@@ -48,6 +52,7 @@ def finish(devices: List[Device]) -> None:
     global _abandoned
     end = time.monotonic() + _PATIENCE_SECONDS
     while True:
+        changes = _host_thread.count_changes()
         left = _host_thread.count_left()
         stuck = not all([_run_to_end(device) for device in devices])
         if left <= _abandoned:
@@ -55,7 +60,7 @@ def finish(devices: List[Device]) -> None:
         if stuck or time.monotonic() > end:
             _abandoned = _host_thread.count_left()
             return
-        _host_thread.wait_until_left(_abandoned, _ROUND_SECONDS)
+        _host_thread.wait_for_change(changes, _ROUND_SECONDS)
 
 
 def unfinished() -> str:
