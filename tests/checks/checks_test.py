@@ -358,17 +358,6 @@ class TreeTest(unittest.TestCase):
             headers_alone.failures(["runtime/a.h"], compiler, ["17"]),
             "runtime/a.h", "std")
 
-    def test_what_the_build_compiles_alone_is_left_out(self):
-        def found():
-            compiler = [headers_alone.default_compiler()]
-            return headers_alone.failures(["runtime/a.h"], compiler, ["17"], True)
-
-        self.write("runtime/a.h", SPDX + "std::string a();\n")
-        # A body that includes another file first does not show what is missing.
-        for first, count in [("<string>", 1), ('"devrt/runtime/a.h"', 0)]:
-            self.write("runtime/a.cc", f"{SPDX}#include {first}\n")
-            self.assertEqual(len(found()), count, first)
-
     def test_headers_together(self):
         def found(standards):
             return headers_alone.failures_together(
