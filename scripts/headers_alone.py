@@ -18,7 +18,6 @@ import concurrent.futures
 import functools
 import os
 import pathlib
-import re
 import shlex
 import shutil
 import subprocess
