@@ -38,6 +38,8 @@ def main():
         return skip("the Python package was not built: scripts/setup")
     if os.environ.get("DEVRT_TEST_SANITIZE", "none") != "none":
         return skip("the interpreter has no sanitizer")
+    # Threads of NumPy's BLAS spin for a while after each import, and do nothing here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         import pytest
     except ImportError:
