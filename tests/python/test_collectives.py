@@ -215,8 +215,11 @@ def test_calls_that_wait_take_the_current_stream(run_program):
         "DEADLINE_EXCEEDED", "[True, True, True]"], done.stdout + done.stderr
 
 
-def test_a_split_lets_ctrl_c_through(run_program):
-    done = run_program("""
+@pytest.mark.parametrize("call", [
+    "ranks[0].split(0)", "collectives.split_all(ranks[:1], [0])",
+    "ranks[0].finish()", "collectives.finish_all(ranks[:1])"])
+def test_a_call_that_waits_for_other_ranks_lets_ctrl_c_through(run_program, call):
+    done = run_program(f"""
         import signal, threading
         import devrt
         from devrt import collectives
@@ -227,7 +230,7 @@ def test_a_split_lets_ctrl_c_through(run_program):
         rescue.start()
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
-            ranks[0].split(0)  # rank 1 has not come
+            {call}  # rank 1 has not come
         except KeyboardInterrupt:
             print("interrupted", ranks[0].state)
         for rank in ranks:
