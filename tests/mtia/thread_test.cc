@@ -262,6 +262,26 @@ TEST_F(Fairness, ThreadsThatYieldToEachOther) {
   }
 }
 
+// A thread that polls goes on while another one waits for what it does then.
+TEST_F(Fairness, AThreadThatWaitsBesideOneThatPolls) {
+  for (const std::string strategy : kStrategies) {
+    for (const int polls : {3, 20, 300}) {
+      for (const int others : {0, 3, 18}) {
+        SCOPED_TRACE(strategy + " " + std::to_string(polls) + " " +
+                     std::to_string(others));
+        Reset("strategy=" + strategy + ",seed=7,watchdog=60s");
+        devrt_stream s = NewStream();
+        devrt_flag flag = NewFlag();
+        Hold(s, flag);
+        Run(2, [&](int i) {
+          for (int k = 0; k < (i == 0 ? polls : others); ++k) Done(s);
+          i == 0 ? Set(flag) : Sync(s);
+        });
+      }
+    }
+  }
+}
+
 // A strategy may prefer one thread, but not for ever.
 TEST_F(Fairness, ThreadThatNeverWaits) {
   for (const std::string strategy : kStrategies) {
@@ -390,6 +410,35 @@ TEST_F(Threads, AnInheritedCoreIsNotKept) {
   EXPECT_THAT(Cores(), SameCores(before));
 }
 
+// An inherited core is dropped, though others have been kept on another one
+// since.
+TEST_F(Threads, ACoreOfAnEarlierTimeIsNotKept) {
+  const cpu_set_t before = Cores();
+  NewStream();
+  std::promise<void> is_late;
+  std::thread late;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(static_cast<uint32_t>(core), &before)) continue;
+    Run(1, [&](int) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<uint32_t>(core), &one);
+      sched_setaffinity(0, sizeof one, &one);
+      sched_setaffinity(0, sizeof before, &before);
+      NewStream();  // keeps this thread and the first one, most often there
+      if (late.joinable()) return;
+      late = std::thread([&] {
+        is_late.get_future().wait();
+        NewStream();
+        Reset("pin=off");
+        EXPECT_THAT(Cores(), SameCores(before));
+      });
+    });
+  }
+  is_late.set_value();
+  late.join();
+}
+
 // A thread that joins when no other is left has the cores of the program.
 TEST_F(Threads, ALoneThreadLeavesAnInheritedCore) {
   const cpu_set_t before = Cores();
@@ -414,20 +463,18 @@ TEST_F(Threads, ALoneThreadLeavesAnInheritedCore) {
 TEST_F(Threads, AffinityIsRestoredForEachThread) {
   const cpu_set_t before = Cores();
   if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "one core";
-  NewStream();
-  cpu_set_t own = before;  // all but the core of the threads
   Run(1, [&](int) {
-    NewStream();
-    const cpu_set_t shared = Cores();
-    CPU_XOR(&own, &before, &shared);
-  });
-  Run(1, [&](int) {
+    Reset("");  // without the first thread
+    cpu_set_t own = before;
+    CPU_CLR(static_cast<uint32_t>(sched_getcpu()), &own);
     ASSERT_EQ(sched_setaffinity(0, sizeof own, &own), 0);
+    Run(1, [&](int) {
+      sched_setaffinity(0, sizeof before, &before);
+      NewStream();
+    });
     NewStream();
-    Reset("pin=off");
     EXPECT_THAT(Cores(), SameCores(own));
   });
-  EXPECT_THAT(Cores(), SameCores(before));
 }
 
 // One core is for the baton: in threaded mode threads have all of theirs.

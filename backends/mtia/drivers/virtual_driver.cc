@@ -17,8 +17,9 @@ constexpr uint32_t kSoftWaitAny = 8;   // in a row, any objects
 // A thread may poll so often, while nothing can move, before it gets an error:
 // it may set a flag itself after a few polls.
 constexpr uint32_t kPollsBeforeError = 10'000;
-// Threads that poll wait for what one of them does between two polls, or for
-// another thread.  Each pauses from this poll on, so that the other can run.
+// Threads that poll wait for what one of them does between two polls, or for a
+// thread outside.  From this poll on each sleeps first, so that threads outside
+// can run.
 constexpr uint32_t kStuckPollsBeforePause = 16;
 
 bool WantDone(HostThread* me) {
@@ -402,6 +403,12 @@ devrt_status VirtualDriver::StuckWait(HostThread* me, Until until) {
   while (g_threads->list.OthersExist(me) || executor_.any_finished()) {
     const auto soon = RealClock::now() + std::chrono::milliseconds(1);
     if (SleepStuck(me, until, std::min(watch.look_at, soon))) {
+      return nullptr;
+    }
+    // A thread that polls goes on when this one does not.
+    HostThread* const poller = g_threads->list.AnswerPoller(me);
+    if (poller != nullptr) {
+      GiveTo(poller, me, HostState::kBlocked);
       return nullptr;
     }
     if (Look(me, &watch)) break;
