@@ -8,9 +8,13 @@ namespace devrt::mtia {
 
 void OneCore::DropInherited(const HostThread* thread) {
   cpu_set_t cores;
-  if (CPU_COUNT(&core_) != 0 &&
-      sched_getaffinity(thread->tid, sizeof cores, &cores) == 0 &&
-      CPU_EQUAL(&cores, &core_)) {
+  if (CPU_COUNT(&chosen_) == 0 ||
+      sched_getaffinity(thread->tid, sizeof cores, &cores) != 0) {
+    return;
+  }
+  cpu_set_t both;
+  CPU_AND(&both, &cores, &chosen_);
+  if (CPU_COUNT(&cores) == 1 && CPU_COUNT(&both) == 1) {
     sched_setaffinity(thread->tid, sizeof cores_, &cores_);
   }
 }
@@ -31,6 +35,7 @@ void OneCore::Keep(const std::vector<HostThread*>& threads) {
     cores_ = before_.at(added.front());
     CPU_ZERO(&core_);
     CPU_SET(static_cast<uint32_t>(std::max(sched_getcpu(), 0)), &core_);
+    CPU_OR(&chosen_, &chosen_, &core_);
   }
   for (const HostThread* const thread : added) {
     sched_setaffinity(thread->tid, sizeof core_, &core_);

@@ -17,8 +17,8 @@ namespace devrt::mtia {
 //
 // A new thread inherits the cores of the thread that makes it.  A thread made
 // by one that is kept here therefore begins with one core, and may join when no
-// thread is kept any more.  It gets the cores of the others.  A thread that
-// bound itself to this very core cannot be told from such a thread.
+// thread is kept any more.  It gets the cores of the others.  A thread that the
+// program bound to such a core before its first call cannot be told from it.
 //
 // Threads: every member is called with the lock of the thread list.
 class OneCore {
@@ -33,8 +33,9 @@ class OneCore {
   void Release(HostThread* thread);
 
  private:
-  cpu_set_t core_ = {};   // the last one that threads were kept on
-  cpu_set_t cores_ = {};  // of the first of them, before
+  cpu_set_t core_ = {};    // the last one that threads were kept on
+  cpu_set_t chosen_ = {};  // all of these cores, since the start
+  cpu_set_t cores_ = {};   // of the first kept thread, before
   std::unordered_map<HostThread*, cpu_set_t> before_;  // of the kept threads
 };
 
