@@ -80,8 +80,10 @@ def _wait_for(holds: Callable[[], bool], seconds: float) -> None:
     global _waiting
     with _lock:
         _waiting += 1
-        _changed.wait_for(holds, seconds)
-        _waiting -= 1
+        try:
+            _changed.wait_for(holds, seconds)
+        finally:  # Ctrl-C ends the wait
+            _waiting -= 1
 
 
 def wait_until_left(most: int, seconds: float) -> None:

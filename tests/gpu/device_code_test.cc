@@ -50,7 +50,9 @@ class Threads {
     for (uint32_t i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this, i] {
         threadIdx.x = i;
-        for (launch_.Wait(); f_ != nullptr; launch_.Wait()) {
+        for (;;) {
+          launch_.Wait();
+          g_exchanges = 0;
           (*f_)();
           launch_.Wait();
         }
@@ -59,11 +61,6 @@ class Threads {
   }
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
-  ~Threads() {
-    f_ = nullptr;
-    launch_.Wait();
-    for (std::thread& thread : threads_) thread.join();
-  }
 
   // Calls f in all of them.
   void Run(const std::function<void()>& f) {
@@ -82,8 +79,8 @@ class Threads {
 };
 
 Threads& TheThreads() {
-  static Threads threads;
-  return threads;
+  static auto* const threads = new Threads;  // they end with the process
+  return *threads;
 }
 
 // Runs f(block) for each block in turn.

@@ -151,7 +151,8 @@ def interrupt(run_program, calls, prepare, current):
     """Returns {name: (outcome, stderr)} of calls that an alarm interrupts after 100 ms.
 
     Four processes make them, since a start takes longer than a call.  Each call has its
-    own arrays x, y, p and c, and its own stream s, which `prepare` keeps busy.
+    own arrays x, y, p and c, and its own stream s, which `prepare` keeps busy.  Streams of
+    earlier calls stay busy, too, on the device.
     """
     names = sorted(calls, key=lambda name: "np." in calls[name])
     size = -(-len(names) // 4)

@@ -44,6 +44,9 @@ function text(what) {
 }
 function events() { return parseInt(text("#event-count").replace(",", "")); }
 """
+# Before all scripts of the page, so that none of their errors is missed.
+SEEN = """const seen = [];
+window.addEventListener("error", e => seen.push("error: " + e.message));"""
 LOADED = """new Promise(loaded => document.readyState === "complete" ?
   loaded() : window.addEventListener("load", () => loaded()))"""
 
@@ -121,13 +124,14 @@ class MemoryPage(ToolTest):
         self.browser.call("Emulation.setDeviceMetricsOverride", session,
                           width=width, height=900, deviceScaleFactor=1,
                           mobile=False)
+        self.browser.call("Page.enable", session)
+        self.browser.call("Page.addScriptToEvaluateOnNewDocument", session,
+                          source=SEEN)
         self.browser.call("Page.navigate", session,
                           url=(self.folder / "run.html").as_uri())
         self.browser.evaluate(session, LOADED)
         values = self.browser.evaluate(session, (
-            "(() => { const seen = [];\n"
-            'window.addEventListener("error", e => seen.push("error: " +'
-            " e.message));\n" + HELPERS +
+            "(() => {" + HELPERS +
             "".join(f"seen.push((() => {{ {step} }})());\n" for step in steps) +
             "return seen; })()"))
         self.browser.call("Target.closeTarget", **target)

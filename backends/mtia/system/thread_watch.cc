@@ -180,7 +180,9 @@ std::optional<size_t> ThreadWatch::CountOthers(std::vector<int32_t> known) {
   // A folder has two links, and one for each folder in it.  Each poll of a
   // stuck thread asks this, and a list of the threads takes five times as long.
   struct stat folder;
-  if (stat("/proc/self/task", &folder) != 0) return std::nullopt;
+  if (stat("/proc/self/task", &folder) != 0 || folder.st_nlink < 2) {
+    return std::nullopt;
+  }
   const size_t all = folder.st_nlink - 2;
   return all - std::min(all, known.size());
 #endif
