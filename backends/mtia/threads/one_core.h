@@ -17,14 +17,15 @@ namespace devrt::mtia {
 //
 // A new thread inherits the cores of the thread that makes it.  A thread made
 // by one that is kept here therefore begins with one core, and may join when no
-// thread is kept any more.  It gets the cores of the others.  A thread that the
-// program bound to such a core before its first call cannot be told from it.
+// thread is kept any more.  At its first call it gets the cores that the kept
+// threads had.  A thread that the program bound to such a core before its first
+// call looks like a thread that inherited the core, and loses the binding.
 //
 // Threads: every member is called with the lock of the thread list.
 class OneCore {
  public:
-  // For a thread at its first call: gives it the cores of the others if it has
-  // inherited one.
+  // For a thread at its first call: if the thread has inherited one core, gives
+  // it the cores that the kept threads had.
   void DropInherited(const HostThread* thread);
   // Keeps `threads`, the first one first, on the core of those that are kept
   // already, or else on the core of the calling thread.
