@@ -50,6 +50,7 @@ struct LoadedKernels {
     struct Adjacent {
       Function claim{};
       Function run[kFoldCount][kKernelDtypeCount] = {};
+      Function run_parts[kFoldCount][kKernelDtypeCount] = {};
       Function run_short[kFoldCount][kKernelDtypeCount] = {};
     } adjacent;
   } tensors;
