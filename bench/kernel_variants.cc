@@ -192,7 +192,7 @@ class Variants {
         ReduceTuning tuning;
         tuning.adjacent_blocks = blocks;
         tuning.adjacent_float_blocks = blocks;
-        Reduce("parts_" + name, std::to_string(blocks) + " blocks",
+        Reduce("adjacent_" + name, std::to_string(blocks) + " blocks",
                Copy({Block(2), of.sum, {1}, {}}),
                Copy({Block(0), of.dtype, {kBytes / of.item}, {}}), 1, tuning);
       }

@@ -108,17 +108,11 @@ extern "C" __global__ void claim(uint32_t ticket) {
     __shared__ devrt::gpu::ColumnsShared<type> shared;                  \
     devrt::gpu::ColumnsBlock<type>(a, BLOCK, g_columns_slots, &shared); \
   }
-#define ADJACENT(name, type)                                          \
-  KERNEL(4)                                                           \
-  adjacent_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) { \
-    __shared__ devrt::gpu::AdjacentShared<type, tensor::Add> shared;  \
-    devrt::gpu::AdjacentBlock<type, tensor::Add>(a, BLOCK, &shared);  \
-  }                                                                   \
-  KERNEL((devrt::gpu::kPartsBlocks<type, tensor::Add>))               \
-  parts_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) {    \
-    __shared__ devrt::gpu::AdjacentShared<type, tensor::Add> shared;  \
-    devrt::gpu::PartsBlock<type, tensor::Add>(a, BLOCK, g_slots,      \
-                                              &shared);               \
+#define ADJACENT(name, type)                                                  \
+  KERNEL((devrt::gpu::kAdjacentBlocks<type, tensor::Add>))                    \
+  adjacent_##name(const __grid_constant__ devrt::gpu::ReduceArgs a) {         \
+    __shared__ devrt::gpu::AdjacentShared<type, tensor::Add> shared;          \
+    devrt::gpu::AdjacentBlock<type, tensor::Add>(a, BLOCK, g_slots, &shared); \
   }
 #define REDUCTIONS(name, type) \
   COLUMNS(name, type)          \

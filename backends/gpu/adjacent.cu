@@ -15,27 +15,20 @@ __device__ devrt::gpu::Slot
 
 // The bounds leave room for enough blocks on a multiprocessor to hide the time
 // of loads.  More would leave too few registers.
-#define ADJACENT(operation, name, type, Op)                               \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)   \
-      devrt_adjacent_##operation##_##name(                                \
-          const __grid_constant__ devrt::gpu::ReduceArgs a) {             \
-    __shared__ devrt::gpu::AdjacentShared<type, Op> shared;               \
-    devrt::gpu::AdjacentBlock<type, Op>(a, Block{blockIdx.x, gridDim.x},  \
-                                        &shared);                         \
-  }                                                                       \
-  extern "C" __global__ void __launch_bounds__(                           \
-      devrt::gpu::kThreads, (devrt::gpu::kPartsBlocks<type, Op>))         \
-      devrt_parts_##operation##_##name(                                   \
-          const __grid_constant__ devrt::gpu::ReduceArgs a) {             \
-    __shared__ devrt::gpu::AdjacentShared<type, Op> shared;               \
-    devrt::gpu::PartsBlock<type, Op>(a, Block{blockIdx.x, gridDim.x},     \
-                                     g_slots, &shared);                   \
-  }                                                                       \
-  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)   \
-      devrt_short_##operation##_##name(                                   \
-          const __grid_constant__ devrt::gpu::ReduceArgs a) {             \
-    devrt::gpu::ShortBlock<type, Op>(a, Block{blockIdx.x, gridDim.x},     \
-                                     nullptr);                            \
+#define ADJACENT(operation, name, type, Op)                              \
+  extern "C" __global__ void __launch_bounds__(                          \
+      devrt::gpu::kThreads, (devrt::gpu::kAdjacentBlocks<type, Op>))     \
+      devrt_adjacent_##operation##_##name(                               \
+          const __grid_constant__ devrt::gpu::ReduceArgs a) {            \
+    __shared__ devrt::gpu::AdjacentShared<type, Op> shared;              \
+    devrt::gpu::AdjacentBlock<type, Op>(a, Block{blockIdx.x, gridDim.x}, \
+                                        g_slots, &shared);               \
+  }                                                                      \
+  extern "C" __global__ void __launch_bounds__(devrt::gpu::kThreads, 4)  \
+      devrt_short_##operation##_##name(                                  \
+          const __grid_constant__ devrt::gpu::ReduceArgs a) {            \
+    devrt::gpu::ShortBlock<type, Op>(a, Block{blockIdx.x, gridDim.x},    \
+                                     nullptr);                           \
   }
 
 #define DEVRT_KERNEL_DTYPE(name, dtype, type)  \

@@ -70,16 +70,6 @@ struct Adjacent {
   DEVRT_HOST_DEVICE PackWords Load(uint32_t i) const {
     return *reinterpret_cast<const PackWords*>(packs + uint64_t{i} * 16);
   }
-  // A pack that is used once.  The caches keep others in its place.
-  DEVRT_HOST_DEVICE PackWords LoadOnce(uint32_t i) const {
-#ifdef __CUDA_ARCH__
-    const uint4 words =
-        __ldcs(reinterpret_cast<const uint4*>(packs + uint64_t{i} * 16));
-    return {{words.x, words.y, words.z, words.w}};
-#else
-    return Load(i);
-#endif
-  }
   // The elements outside of packs, by number.
   DEVRT_HOST_DEVICE uint32_t OutsideCount() const { return head + tail; }
   DEVRT_HOST_DEVICE T Outside(uint32_t i) const {
@@ -113,14 +103,14 @@ DEVRT_HOST_DEVICE DEVRT_NOINLINE void StoreAdjacent(const ReduceArgs& args,
 
 // ---- One thread's elements --------------------------------------------------
 
-// The packs that a lane loads at once, and the blocks in parts that shall fit a
+// The packs that a lane loads at once, and the blocks that shall fit a
 // multiprocessor.  Integers, whose sums are wider, have no registers for more.
 template <typename T, typename Op>
 inline constexpr int kAdjacentLoads =
     std::is_floating_point_v<PartialType<T>> && !std::is_same_v<Op, BitOr> ? 8
                                                                            : 4;
 template <typename T, typename Op>
-inline constexpr int kPartsBlocks = kAdjacentLoads<T, Op> == 8 ? 3 : 4;
+inline constexpr int kAdjacentBlocks = kAdjacentLoads<T, Op> == 8 ? 3 : 4;
 
 // Reduces every `lanes`-th pack, kLoads of them at once.
 template <typename T, int kLoads, typename Folding>
@@ -139,7 +129,7 @@ DEVRT_HOST_DEVICE typename Folding::Many ReduceAdjacent(const Folding& folding,
     PackWords packs[kLoads];
     for (uint32_t i = 0; i < kLoads; ++i) {
       const uint32_t next = at + i * lanes;
-      packs[i] = all.LoadOnce(next < all.count ? next : at);
+      packs[i] = all.Load(next < all.count ? next : at);
     }
     Few folded[kLoads];
     for (uint32_t i = 0; i < kLoads; ++i) {
@@ -273,75 +263,44 @@ DEVRT_HOST_DEVICE inline void FreeSlot(const ReduceArgs& args, Slot* slot) {
   if (args.lease == 0) (void)AtomicExchange(&slot->owner, 0);
 }
 
-// Reduces a lane's share of `count` elements of a result, from `begin` on.  A
-// result behind the last has the neutral value.
-template <typename T, int kLoads, typename Folding>
-DEVRT_HOST_DEVICE typename Folding::Many ReduceLane(
-    const ReduceArgs& args, const Folding& folding, uint32_t result,
-    uint64_t begin, uint64_t count, uint32_t lane) {
-  if (result >= args.kept.elements) return folding.NothingOfMany();
-  const char* const base = KeptAt(args, result) + begin * sizeof(T);
-  return ReduceAdjacent<T, kLoads>(folding, Adjacent<T>(base, count), lane,
-                                   args.lanes);
-}
-
-// Stores the result of the first of its lanes.
-template <typename T, typename Folding>
-DEVRT_HOST_DEVICE void StoreLane(const ReduceArgs& args, const Folding& folding,
-                                 uint32_t first, uint32_t thread,
-                                 const typename Folding::Many& value) {
-  const uint32_t result = first + thread / args.lanes;
-  if (thread % args.lanes != 0 || result >= args.kept.elements) return;
-  StoreAdjacent<T>(args, result, folding.Result(value));
-}
-
-// devrt_adjacent_<operation>_<dtype>: each `lanes` threads take a result.
-template <typename T, typename Op>
+// devrt_adjacent_<operation>_<dtype>
+template <typename T, typename Op, int kLoads = kAdjacentLoads<T, Op>>
 DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
+                                     Slot* slots,
                                      AdjacentShared<T, Op>* shared) {
-  const Folding<T, Op> folding(args.op);
-  const uint32_t lanes = args.lanes;
-  const uint32_t first = block.index * (kThreads / lanes);
-  PerThread<typename Folding<T, Op>::Many> values;
-  block.ForEachThread([&](uint32_t thread) {
-    values[thread] = ReduceLane<T, kAdjacentLoads<T, Op>>(
-        args, folding, first + thread / lanes, 0, args.reduced.elements,
-        thread % lanes);
-  });
-  CombineAdjacent<Op>(lanes, block, shared->warps, &values);
-  block.ForEachThread([&](uint32_t thread) {
-    StoreLane<T>(args, folding, first, thread, values[thread]);
-  });
-}
-
-// devrt_parts_<operation>_<dtype>: a block takes a part of a result.  This has
-// no room for as many blocks on a multiprocessor as AdjacentBlock.
-template <typename T, typename Op>
-DEVRT_HOST_DEVICE void PartsBlock(const ReduceArgs& args, const Block& block,
-                                  Slot* slots, AdjacentShared<T, Op>* shared) {
   using Fold = Folding<T, Op>;
   using Many = typename Fold::Many;
   const Fold folding(args.op);
+  const uint32_t lanes = args.lanes;
   const uint32_t mine = block.index % args.parts;
-  const uint32_t result = block.index / args.parts;
+  const uint32_t first = block.index / args.parts * (kThreads / lanes);
   Slot* const slot = args.lease != 0 ? &slots[kSlots + args.lease - 1]
                                      : &slots[args.ticket % kSlots];
-  // The launch that tries the kernel out has one part and no slot.
   const bool has_slot =
       args.parts > 1 &&
       (args.lease != 0 || LoadFresh(&slot->owner) == args.ticket);
   // The second are for a block that takes all parts of a result.
   PerThread<Many> values, sums;
+  const auto store = [&](uint32_t thread) {
+    const uint32_t result = first + thread / lanes;
+    if (thread % lanes != 0 || result >= args.kept.elements) return;
+    StoreAdjacent<T>(args, result, folding.Result(values[thread]));
+  };
   for (uint32_t part = mine; part < args.parts; ++part) {
     const uint64_t begin = part * args.part_elements;
     const uint64_t rest = args.reduced.elements - begin;
     const uint64_t count =
         rest < args.part_elements ? rest : args.part_elements;
     block.ForEachThread([&](uint32_t thread) {
-      values[thread] = ReduceLane<T, kAdjacentLoads<T, Op>>(
-          args, folding, result, begin, count, thread);
+      const uint32_t result = first + thread / lanes;
+      values[thread] = folding.NothingOfMany();
+      if (result >= args.kept.elements) return;
+      const char* const base = KeptAt(args, result) + begin * sizeof(T);
+      values[thread] = ReduceAdjacent<T, kLoads>(
+          folding, Adjacent<T>(base, count), thread % lanes, lanes);
     });
-    CombineAdjacent<Op>(kThreads, block, shared->warps, &values);
+    CombineAdjacent<Op>(lanes, block, shared->warps, &values);
+    if (args.parts == 1) return block.ForEachThread(store);
     if (has_slot) break;
     // Another call has the slot: the first block takes all parts.
     if (mine != 0) return;
@@ -356,8 +315,8 @@ DEVRT_HOST_DEVICE void PartsBlock(const ReduceArgs& args, const Block& block,
   }
   if (has_slot) {
     Many* const parts =
-        reinterpret_cast<Many*>(slot->partials) + result * args.parts;
-    if (!IsLastPart(args, block, slot, result, mine, parts, &values,
+        reinterpret_cast<Many*>(slot->partials) + first * args.parts;
+    if (!IsLastPart(args, block, slot, first, mine, parts, &values,
                     &shared->is_last)) {
       return;
     }
@@ -370,7 +329,7 @@ DEVRT_HOST_DEVICE void PartsBlock(const ReduceArgs& args, const Block& block,
   }
   CombineAdjacent<Op>(kThreads, block, shared->warps, &values);
   block.ForEachThread([&](uint32_t thread) {
-    StoreLane<T>(args, folding, result, thread, values[thread]);
+    store(thread);
     // All threads have loaded their parts.
     if (has_slot && thread == kWarp) FreeSlot(args, slot);
   });
@@ -378,23 +337,20 @@ DEVRT_HOST_DEVICE void PartsBlock(const ReduceArgs& args, const Block& block,
 
 // ---- Short results ----------------------------------------------------------
 
-// The elements outside of packs that a lane loads of each result before it uses
-// any: all of them, where results have a pack for each lane.  Bytes have too
-// many for the registers.
+// True if a lane loads one element outside of packs of each result together with
+// the packs, and not behind them.  Other dtypes have more such elements than
+// lanes, or no registers for that.
 template <typename T>
-inline constexpr int kShortOutside = sizeof(T) == 1   ? 0
-                                     : sizeof(T) == 2 ? 2
-                                                      : 1;
+inline constexpr bool kOutsideAtOnce =
+    std::is_same_v<T, float> || std::is_same_v<T, double>;
 
 // Folds a lane's share of kShortRows results into values[]: of result `first`
 // and every `apart`-th behind it.  A share is one pack at most, and elements
-// outside of packs.  What can be is loaded before the first is used.
+// outside of packs.  All packs are loaded before the first is used.
 template <typename T, typename Folding>
 DEVRT_HOST_DEVICE void FoldShort(const ReduceArgs& args, const Folding& folding,
                                  uint32_t first, uint32_t apart, uint32_t lane,
                                  typename Folding::Few* values) {
-  constexpr int kOutside = kShortOutside<T>;
-  const uint32_t lanes = args.lanes;
   const auto last = static_cast<uint32_t>(args.kept.elements - 1);
   // Behind the last result comes the last again.
   const auto row = [&](uint32_t r) {
@@ -403,39 +359,33 @@ DEVRT_HOST_DEVICE void FoldShort(const ReduceArgs& args, const Folding& folding,
                        args.reduced.elements);
   };
   PackWords packs[kShortRows] = {};
-  T outside[kShortRows][kOutside + 1] = {};
-  uint32_t taken = 0, most = 0;  // bits of what was loaded
-  DEVRT_UNROLLED
+  T outside[kShortRows] = {};
+  uint32_t taken = 0, taken_outside = 0, most = 0;
   for (uint32_t r = 0; r < kShortRows; ++r) {
     const Adjacent<T> all = row(r);
     if (lane < all.count) {
       packs[r] = all.Load(lane);
       taken |= 1u << r;
     }
-    DEVRT_UNROLLED
-    for (int k = 0; k < kOutside; ++k) {
-      if (lane + k * lanes >= all.OutsideCount()) continue;
-      outside[r][k] = all.Outside(lane + k * lanes);
-      taken |= 1u << ((k + 1) * kShortRows + r);
+    if (kOutsideAtOnce<T> && lane < all.OutsideCount()) {
+      outside[r] = all.Outside(lane);
+      taken_outside |= 1u << r;
     }
     most = most < all.OutsideCount() ? all.OutsideCount() : most;
   }
-  DEVRT_UNROLLED
   for (uint32_t r = 0; r < kShortRows; ++r) {
     values[r] = (taken >> r & 1) != 0 ? FoldWords<T>(folding, packs[r])
                                       : folding.Nothing();
-    DEVRT_UNROLLED
-    for (int k = 0; k < kOutside; ++k) {
-      if ((taken >> ((k + 1) * kShortRows + r) & 1) == 0) continue;
+    if (kOutsideAtOnce<T> && (taken_outside >> r & 1) != 0) {
       values[r] =
-          Folding::Operation::Apply(values[r], folding.ValueOf(outside[r][k]));
+          Folding::Operation::Apply(values[r], folding.ValueOf(outside[r]));
     }
   }
-  if (most <= kOutside * lanes) return;
+  const uint32_t done = kOutsideAtOnce<T> ? args.lanes : 0;
+  if (most <= done) return;
   DEVRT_NOT_UNROLLED
   for (uint32_t r = 0; r < kShortRows; ++r) {
-    const auto few =
-        FoldOutside<T>(folding, row(r), lane + kOutside * lanes, lanes);
+    const auto few = FoldOutside<T>(folding, row(r), lane + done, args.lanes);
     DEVRT_UNROLLED
     for (uint32_t k = 0; k < kShortRows; ++k) {
       if (k == r) values[k] = Folding::Operation::Apply(values[k], few);

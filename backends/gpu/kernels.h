@@ -182,7 +182,6 @@ typename Api::Error Kernels<Api>::LoadTensorImages(Device* device) {
       if (!HasFold(op, i)) continue;
       const std::string name = std::string(kFoldNames[op]) + "_" + dtype;
       load(adjacent, "devrt_adjacent_" + name, &tensors.adjacent.run[op][i]);
-      load(adjacent, "devrt_parts_" + name, &tensors.adjacent.run_parts[op][i]);
       load(adjacent, "devrt_short_" + name, &tensors.adjacent.run_short[op][i]);
     }
   }
@@ -239,7 +238,6 @@ typename Api::Error Kernels<Api>::TryTensorKernels(Device* device) {
     run(kernels.adjacent.claim, 1, &ticket);
     for (size_t op = 0; op < kFoldCount; ++op) {
       run_each(kernels.adjacent.run[op], &reduce);
-      run_each(kernels.adjacent.run_parts[op], &reduce);
       run_each(kernels.adjacent.run_short[op], &reduce);
     }
     return error;

@@ -50,7 +50,6 @@ struct LoadedKernels {
     struct Adjacent {
       Function claim{};
       Function run[kFoldCount][kKernelDtypeCount] = {};
-      Function run_parts[kFoldCount][kKernelDtypeCount] = {};
       Function run_short[kFoldCount][kKernelDtypeCount] = {};
     } adjacent;
   } tensors;

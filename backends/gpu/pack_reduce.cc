@@ -48,7 +48,7 @@ constexpr uint64_t kLeastOfLane = 64;
 constexpr uint64_t kMostShort = 512;
 
 // Returns how many blocks keep a device busy.  Fewer of the kernels that load
-// more at once fit it: kPartsBlocks.
+// more at once fit it: kAdjacentBlocks.
 uint64_t BusyBlocks(const ReduceTuning& tuning, const ReduceArgs& args) {
   const tensor::DtypeClass kind = tensor::ClassOf(args.in.dtype);
   const bool loads_more = kind == tensor::DtypeClass::kFloat &&

@@ -128,9 +128,7 @@ auto Reductions<Api>::Choose(const Tensors& tensors, const ReduceArgs& args)
   const size_t dtype = KernelIndex(args.in.dtype), fold = FoldIndex(args.op);
   switch (args.kind) {
     case ReduceKind::kAdjacent:
-      return {tensors.adjacent.claim,
-              args.parts > 1 ? tensors.adjacent.run_parts[fold][dtype]
-                             : tensors.adjacent.run[fold][dtype]};
+      return {tensors.adjacent.claim, tensors.adjacent.run[fold][dtype]};
     case ReduceKind::kShort:
       return {{}, tensors.adjacent.run_short[fold][dtype]};
     case ReduceKind::kColumns:

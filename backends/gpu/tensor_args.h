@@ -119,10 +119,8 @@ constexpr int ColumnsPack(size_t item) {
 enum class ReduceKind : uint32_t {
   kGathered,  // devrt_reduce_<dtype>: elements anywhere
   kColumns,   // devrt_columns_<dtype>: adjacent results
-  // devrt_adjacent_<operation>_<dtype>, or devrt_parts_... if there are parts:
-  // adjacent elements
-  kAdjacent,
-  kShort,  // devrt_short_<operation>_<dtype>: a few of them
+  kAdjacent,  // devrt_adjacent_<operation>_<dtype>: adjacent elements
+  kShort,     // devrt_short_<operation>_<dtype>: a few of them
 };
 
 // The number of results that a thread of a short kernel takes.

@@ -290,10 +290,8 @@ ReduceArgs SumRows(uint32_t dtype, int64_t rows, int64_t columns,
   Launch(blocks, [&](const Block& block) {
     if (args.kind == ReduceKind::kShort) {
       ShortBlock<T, tensor::Add>(args, block, nullptr);
-    } else if (args.parts == 1) {
-      AdjacentBlock<T, tensor::Add>(args, block, shared.get());
     } else {
-      PartsBlock<T, tensor::Add>(args, block, slots.get(), shared.get());
+      AdjacentBlock<T, tensor::Add>(args, block, slots.get(), shared.get());
     }
   });
   EXPECT_EQ(out, want) << rows << " x " << columns;

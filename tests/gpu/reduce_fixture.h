@@ -48,11 +48,7 @@ class ReduceTest : public ::testing::Test {
       using Operation = typename std::decay_t<decltype(folding)>::Operation;
       if (args.kind == ReduceKind::kAdjacent) {
         const auto shared = std::make_unique<AdjacentShared<T, Operation>>();
-        if (args.parts > 1) {
-          PartsBlock<T, Operation>(args, block, slots_.get(), shared.get());
-        } else {
-          AdjacentBlock<T, Operation>(args, block, shared.get());
-        }
+        AdjacentBlock<T, Operation>(args, block, slots_.get(), shared.get());
       } else {
         PerThread<typename Folding<T, Operation>::Few> shared[kShortRows];
         ShortBlock<T, Operation>(args, block, shared);

@@ -33,7 +33,7 @@ def kernels():
                               ("truth", dtypes), ("min", real), ("max", real)]
              for dtype in of]
     each = {"devrt_cast_": real, "devrt_adjacent_": folds,
-            "devrt_parts_": folds, "devrt_short_": folds,
+            "devrt_short_": folds,
             "devrt_tile_": listed("DEVRT_KERNEL_TILE", tiles),
             "devrt_turn_": listed("DEVRT_KERNEL_TURN", tiles)}
     names = []

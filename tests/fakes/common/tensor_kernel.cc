@@ -324,31 +324,17 @@ int LaunchColumns(const Work& work, const Grid& grid, void** arguments) {
 template <typename T, typename Op>
 int LaunchAdjacent(const Work& work, const Grid& grid, void** arguments) {
   const auto args = ArgsOf<ReduceArgs>(grid, arguments);
-  const unsigned blocks = grid.blocks;
-  return engine::LaunchBody(
-      work.sim, "adjacent", [args, blocks](const devrt_kernel_context_v0& c) {
-        ReduceArgs local = args;
-        if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
-        const auto shared = std::make_unique<gpu::AdjacentShared<T, Op>>();
-        for (unsigned i = 0; i < blocks; ++i) {
-          gpu::AdjacentBlock<T, Op>(local, Block{i, blocks}, shared.get());
-        }
-      });
-}
-
-template <typename T, typename Op>
-int LaunchParts(const Work& work, const Grid& grid, void** arguments) {
-  const auto args = ArgsOf<ReduceArgs>(grid, arguments);
   gpu::Slot* const slots = SlotsOf<Reduction::kAdjacent>(work.modules);
   const unsigned blocks = grid.blocks;
   return engine::LaunchBody(
-      work.sim, "parts",
+      work.sim, "adjacent",
       [args, slots, blocks](const devrt_kernel_context_v0& c) {
         ReduceArgs local = args;
         if (local.kept.elements == 0 || !LocateReduced(c, &local)) return;
         const auto shared = std::make_unique<gpu::AdjacentShared<T, Op>>();
         for (unsigned i = 0; i < blocks; ++i) {
-          gpu::PartsBlock<T, Op>(local, Block{i, blocks}, slots, shared.get());
+          gpu::AdjacentBlock<T, Op>(local, Block{i, blocks}, slots,
+                                    shared.get());
         }
       });
 }
@@ -379,7 +365,6 @@ constexpr Kernel kKernels[] = {
     {"devrt_adjacent_claim", &LaunchClaim<Reduction::kAdjacent>},
 #define ADJACENT(operation, name, type, Op)                            \
   {"devrt_adjacent_" #operation "_" #name, &LaunchAdjacent<type, Op>}, \
-      {"devrt_parts_" #operation "_" #name, &LaunchParts<type, Op>},   \
       {"devrt_short_" #operation "_" #name, &LaunchShort<type, Op>},
 #define DEVRT_KERNEL_DTYPE(name, dtype, type)  \
   ADJACENT(sum, name, type, tensor::Add)       \
