@@ -5,11 +5,14 @@
 // that (from 2.30, with NCCL_MULTI_RANK_GPU_ENABLE=1).
 // Skipped where that cannot be, and without a libnccl.so.2, which
 // DEVRT_NCCL_LIBRARY can name.
+#include <execinfo.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -59,6 +62,28 @@ int Ranks() {
   return WEXITSTATUS(end);
 }
 
+// Prints the calls that led to a crash.  Nothing else remains of a process that
+// crashes, and a crash may not happen again.
+void PrintStack(int signal) {
+  void* calls[64];
+  backtrace_symbols_fd(calls, backtrace(calls, 64), STDERR_FILENO);
+  (void)std::raise(signal);  // its action is the default one again
+}
+
+absl::Status PrintStackOfCrashes() {
+  void* first = nullptr;
+  (void)backtrace(&first, 1);  // loads what it needs
+  struct sigaction action = {};
+  action.sa_handler = &PrintStack;
+  action.sa_flags = SA_RESETHAND;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) {
+    if (sigaction(signal, &action, nullptr) != 0) {
+      return absl::ErrnoToStatus(errno, "sigaction");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // A test for each quarter of the points: on one GPU the ranks take turns, and a
 // quarter takes a minute.
 class NcclKilledRank : public ::testing::TestWithParam<int> {};
@@ -73,6 +98,7 @@ TEST_P(NcclKilledRank, AtEachPoint) {
   plan.shared_device = plan.ranks == kShared;
   if (plan.shared_device) plan.ranks = 2;
   plan.provider = "nccl";
+  plan.prepare = &PrintStackOfCrashes;
   plan.device = [shared = plan.shared_device](int rank) {
     return absl::StrCat("cuda:", shared ? 0 : rank);
   };
