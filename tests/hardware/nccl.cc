@@ -221,9 +221,12 @@ TEST_P(HardwareNccl, AbortEndsASubmission) {
           {Op(DEVRT_COLLECTIVE_ALL_REDUCE, src, dst, 64, DEVRT_UINT8)}));
       is_done = true;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    auto begin = std::chrono::steady_clock::now();
+    while (!is_done && MillisecondsSince(begin) < 500) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     const bool waited = !is_done;
-    const auto begin = std::chrono::steady_clock::now();
+    begin = std::chrono::steady_clock::now();
     EXPECT_EQ(Text(ranks[0].Abort()), "");
     submitter.join();
     const double took = MillisecondsSince(begin);
