@@ -25,7 +25,6 @@ and "failed"; after a failure nothing more is run.
 
 import ast
 import contextlib
-import doctest
 import importlib.util
 import io
 import json
@@ -150,10 +149,13 @@ def check_names(source, name):
 
 
 def equal(wanted, got):
-    flags = doctest.ELLIPSIS
-    trimmed = ["".join(line.rstrip() + "\n" for line in t.rstrip().split("\n"))
-               for t in (wanted, got)]
-    return doctest.OutputChecker().check_output(*trimmed, flags)
+    wanted, got = ("".join(line.rstrip() + "\n" for line in t.rstrip().split("\n"))
+                   for t in (wanted, got))
+    if wanted == got:
+        return True
+    import doctest  # takes longer than most pages
+
+    return doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)
 
 
 class Page:
