@@ -5,6 +5,9 @@ import unittest
 
 from tool import FAILURE, ToolTest
 
+# An eighth of it is measured, 16 MiB: the host copies them faster than 64 MiB.
+SMALL = "memory=128MiB"
+
 
 class Topo(ToolTest):
 
@@ -78,7 +81,7 @@ class Topo(ToolTest):
                          [])
 
     def test_measures_copies_on_request(self):
-        config = {"DEVRT_MTIA": "devices=2,h2d=25GB/s,p2p=100GB/s"}
+        config = {"DEVRT_MTIA": f"devices=2,h2d=25GB/s,p2p=100GB/s,{SMALL}"}
         text = self.run_tool("topo", "--measure", **config).stdout
         self.assert_narrow(text)
         matrix = text.split("memory:\n\n")[1].split("\n\n")[0]
@@ -97,7 +100,7 @@ class Topo(ToolTest):
         self.assertGreater(device["bytes_per_second_to_host"], 0)
 
     def test_a_measurement_has_keys_of_the_simulator(self):
-        config = "devices=3,p2p=100GB/s"
+        config = f"devices=3,p2p=100GB/s,{SMALL}"
         keys = self.run_json("topo", "--measure",
                              DEVRT_MTIA=config)["simulator_keys"]["mtia"]
         link, alpha = (part.partition("=") for part in keys.split(","))
@@ -117,7 +120,7 @@ class Topo(ToolTest):
     def test_a_failed_measurement_is_said(self):
         result = self.run_tool(
             "topo", "--measure", expect=FAILURE, DEVRT_LAYERS="faults",
-            DEVRT_FAULTS="oom:nth=1")
+            DEVRT_FAULTS="oom:nth=1", DEVRT_MTIA=SMALL)
         self.assertIn("fails", result.stdout)
         self.assertIn("out of memory", result.stdout)
 
