@@ -46,8 +46,8 @@ class GpuCheck(unittest.TestCase):
     def simulate(self, only, *arguments, driver=DRIVER, root=BUILD, **options):
         others = [name for name in parts.PARTS if name not in only]
         return self.check("--prebuilt", root, "--library-path", driver,
-                          "--quick", "--soak-seconds=1",
-                          "--memory-soak-seconds=1", *arguments, "--skip",
+                          "--quick", "--soak-seconds=0.25",
+                          "--memory-soak-seconds=0.25", *arguments, "--skip",
                           *others, **options)
 
     def result_of(self, only, *arguments, **options):
@@ -109,7 +109,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("cuda:1 fake CUDA device", found["machine"]["devices"])
         self.assertIn("python", found["machine"]["libraries"])
         self.assertGreater(found["parts"]["soak"]["figures"]["rounds"], 0)
-        self.assertEqual(found["parts"]["soak"]["partial"], "1 s of 600")
+        self.assertEqual(found["parts"]["soak"]["partial"], "0.25 s of 600")
 
     def test_conformance_result_has_commit_and_counts(self):
         text, found = self.result_of(["conformance"], "--commit=0123abc-dirty", expect=PASSED)

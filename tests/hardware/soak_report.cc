@@ -35,11 +35,11 @@ constexpr char kHelp[] =
     "Exit code 0: all is well; 1: an error, wrong data or growth; 2: wrong\n"
     "usage; 77: the backend is not there.\n";
 
-// A number of at least 1; 0 if it is none.
-double Positive(const char* text) {
+// A number of at least `least`; 0 if it is none.
+double AtLeast(double least, const char* text) {
   char* end = nullptr;
   const double number = std::strtod(text, &end);
-  return *text != '\0' && *end == '\0' && number >= 1 ? number : 0;
+  return *text != '\0' && *end == '\0' && number >= least ? number : 0;
 }
 
 }  // namespace
@@ -62,10 +62,11 @@ int ParseOptions(int argc, char** argv, Options* options) {
     if (which == 'b') options->backend = optarg;
     if (which == 'j') options->json = optarg;
     if (which == 'b' || which == 'j') continue;
-    const double number = Positive(optarg);
+    const double least = which == 't' ? 0.1 : 1;
+    const double number = AtLeast(least, optarg);
     if (number == 0) {
-      std::fprintf(stderr, "soak: \"%s\": expected a number from 1 on\n",
-                   optarg);
+      std::fprintf(stderr, "soak: \"%s\": expected a number from %g on\n",
+                   optarg, least);
       return kUsage;
     }
     if (which == 't') options->seconds = number;
