@@ -2,10 +2,12 @@
 //
 // The kernels of backends/gpu on tensors: their own code, compiled for the host
 // and run thread by thread on the simulated device's view of memory.
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "backends/gpu/adjacent_kernel.h"
@@ -246,17 +248,27 @@ int LaunchFill(const Work& work, const Grid& grid, void** arguments) {
 
 enum class Reduction { kReduce, kColumns, kAdjacent };
 
-// The slots of the module that was loaded there, zero at first.
+struct Freeing {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// The slots of the module that was loaded there, zero at first.  They are
+// megabytes of which a program uses little, so the system makes them zero.
 template <Reduction kWhich>
 auto* SlotsOf(const void* modules) {
   using Slot = std::conditional_t<kWhich == Reduction::kColumns,
                                   gpu::ColumnsSlot, gpu::Slot>;
   static auto* const mutex = new std::mutex();
+  static_assert(std::is_trivial_v<Slot>);
   static auto* const slots =
-      new std::map<const void*, std::unique_ptr<Slot[]>>();
+      new std::map<const void*, std::unique_ptr<Slot[], Freeing>>();
   const std::lock_guard<std::mutex> lock(*mutex);
-  std::unique_ptr<Slot[]>& mine = (*slots)[modules];
-  if (mine == nullptr) mine.reset(new Slot[Slot::kCount + gpu::kLeasedSlots]());
+  std::unique_ptr<Slot[], Freeing>& mine = (*slots)[modules];
+  if (mine == nullptr) {
+    mine.reset(static_cast<Slot*>(
+        std::calloc(Slot::kCount + gpu::kLeasedSlots, sizeof(Slot))));
+  }
+  if (mine == nullptr) Die("out of memory");
   return mine.get();
 }
 
