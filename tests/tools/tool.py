@@ -95,7 +95,7 @@ class ToolTest(unittest.TestCase):
                 self.assertLessEqual(len(line), columns, line)
 
 
-def main_at_once(threads=8):
+def main_at_once(threads=8, modules=("__main__",)):
     """unittest.main for a script whose tests mostly wait: they wait beside each other.
 
     With arguments it is unittest.main, which runs the tests that are named."""
@@ -108,7 +108,8 @@ def main_at_once(threads=8):
         return result
 
     loader = unittest.defaultTestLoader
-    tests = [test for case in loader.loadTestsFromModule(sys.modules["__main__"])
+    tests = [test for name in modules
+             for case in loader.loadTestsFromModule(sys.modules[name])
              for test in case]
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(run, tests))
