@@ -337,9 +337,9 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
 
 // ---- Short results ----------------------------------------------------------
 
-// True if a lane loads one element outside of packs of each result together with
-// the packs, and not behind them.  Other dtypes have more such elements than
-// lanes, or no registers for that.
+// True if a lane loads one element outside of packs of each result together
+// with the packs, and not behind them.  Other dtypes have more such elements
+// than lanes, or no registers for that.
 template <typename T>
 inline constexpr bool kOutsideAtOnce =
     std::is_same_v<T, float> || std::is_same_v<T, double>;
