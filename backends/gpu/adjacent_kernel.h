@@ -338,8 +338,9 @@ DEVRT_HOST_DEVICE void AdjacentBlock(const ReduceArgs& args, const Block& block,
 // ---- Short results ----------------------------------------------------------
 
 // True if a lane loads one element outside of packs of each result together
-// with the packs, and not behind them.  Other dtypes have more such elements
-// than lanes, or no registers for that.
+// with the packs.  A result of few elements has more of them than lanes: the
+// others are loaded behind the packs, as all are of dtypes that have no
+// registers for this.
 template <typename T>
 inline constexpr bool kOutsideAtOnce =
     std::is_same_v<T, float> || std::is_same_v<T, double>;

@@ -268,32 +268,50 @@ TEST_F(ReduceTest, ShortRowsLeaveOutWhatIsAround) {
 
 // Rows of every length from every place in a pack: what lies outside of whole
 // packs counts once, and what lies around the row does not.
-TEST_F(ReduceTest, RowsBeginAndEndAnywhere) {
-  std::vector<int8_t> in(1 << 17);
-  for (int8_t& value : in) value = static_cast<int8_t>(random_());
-  for (const int64_t columns : {32, 47, 63, 64, 500, 513, 600, 4'099}) {
-    for (const int64_t gap : {0, 1, 7}) {
-      for (const int64_t first : {0, 1, 15}) {
-        constexpr int64_t kRows = 19;
-        std::vector<int64_t> out(kRows, -1), want(kRows);
-        for (int64_t i = 0; i < kRows * columns; ++i) {
-          const int64_t row = i / columns;
-          want[static_cast<size_t>(row)] +=
-              in[static_cast<size_t>(first + i + row * gap)];
+class RowsTest : public ReduceTest {
+ protected:
+  template <typename T, typename Sum>
+  void SumRows(uint32_t dtype, uint32_t sum_dtype) {
+    constexpr int64_t kRows = 19, kItem = sizeof(T), kPack = 16 / kItem;
+    std::vector<T> in(1 << 17);
+    // Exact in float, also the sums.
+    for (T& value : in) value = static_cast<T>(static_cast<int8_t>(random_()));
+    for (const int64_t columns :
+         {32 / kItem, 44 / kItem, int64_t{47}, 60 / kItem, int64_t{63},
+          int64_t{64}, 500 / kItem, 520 / kItem, int64_t{4'099}}) {
+      if (columns * kItem < 32) continue;
+      for (const int64_t gap : {0, 1, 7}) {
+        for (const int64_t first : {int64_t{0}, int64_t{1}, kPack - 1}) {
+          std::vector<Sum> out(kRows, -1), want(kRows);
+          for (int64_t i = 0; i < kRows * columns; ++i) {
+            const int64_t row = i / columns;
+            want[static_cast<size_t>(row)] += static_cast<Sum>(
+                in[static_cast<size_t>(first + i + row * gap)]);
+          }
+          ReduceArgs args;
+          const unsigned blocks = PackReduce(
+              DEVRT_REDUCE_SUM, TensorOf(out.data(), sum_dtype, {kRows, 1}),
+              TensorOf(in.data() + first, dtype, {kRows, columns},
+                       {(columns + gap) * kItem, kItem}),
+              2, &args);
+          ASSERT_EQ(args.kind, columns * kItem <= 512 ? ReduceKind::kShort
+                                                      : ReduceKind::kAdjacent);
+          Launch<T>(args, blocks);
+          ASSERT_EQ(out, want) << columns << " after " << first << ", " << gap;
         }
-        ReduceArgs args;
-        const unsigned blocks = PackReduce(
-            DEVRT_REDUCE_SUM, TensorOf(out.data(), DEVRT_INT64, {kRows, 1}),
-            TensorOf(in.data() + first, DEVRT_INT8, {kRows, columns},
-                     {columns + gap, 1}),
-            2, &args);
-        ASSERT_EQ(args.kind,
-                  columns <= 512 ? ReduceKind::kShort : ReduceKind::kAdjacent);
-        Launch<int8_t>(args, blocks);
-        ASSERT_EQ(out, want) << columns << " after " << first << ", " << gap;
       }
     }
   }
+};
+TEST_F(RowsTest, OfInt8) { SumRows<int8_t, int64_t>(DEVRT_INT8, DEVRT_INT64); }
+TEST_F(RowsTest, OfInt32) {
+  SumRows<int32_t, int64_t>(DEVRT_INT32, DEVRT_INT64);
+}
+TEST_F(RowsTest, OfFloat32) {
+  SumRows<float, float>(DEVRT_FLOAT32, DEVRT_FLOAT32);
+}
+TEST_F(RowsTest, OfFloat64) {
+  SumRows<double, double>(DEVRT_FLOAT64, DEVRT_FLOAT64);
 }
 
 // The adjacent kernel counts packs in 32 bits.  Results that share one row of

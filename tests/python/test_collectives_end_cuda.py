@@ -60,16 +60,10 @@ PROGRAM = """
 # which waits for rank 1.
 SETTINGS = {"DEVRT_LOG": "off", "DEVRT_MTIA": "watchdog=100ms"}
 
-# What a rank does while it waits for the bytes of another one. "computes" pauses between the
-# end of the interpreter and that of its time, and computes at both.
+# What a rank does while it waits for the bytes of another one.
 GETS = {
     "sleeps": "while True: time.sleep(0.05)",
-    "computes": """
-            end = time.monotonic() + timeout
-            pause = time.monotonic() + 0.5, end - 0.2
-            while True:
-                if pause[0] < time.monotonic() < pause[1]: time.sleep(0.05)
-                else: [object() for _ in range(10)]""",
+    "computes": "while True: [object() for _ in range(10)]",
     "sleeps long": "time.sleep(30)",
 }
 # How the communicators end: with the module's names, never, or at a function of atexit.
