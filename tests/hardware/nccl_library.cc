@@ -76,11 +76,11 @@ class NcclLibrary : public CudaTest,
     Finish(&*made);
   }
 
-  // More than an operation takes that ends: a GPU's first ones load kernels.
+  // An operation that ends takes less.  On a GPU the first ones load kernels.
   absl::Duration ShortTimeout() const {
     const std::string model = Must(devices[0].Properties()).name;
     return absl::StrContains(model, "fake CUDA device")
-               ? absl::Milliseconds(200)
+               ? absl::Milliseconds(500)
                : absl::Seconds(1);
   }
   std::vector<Communicator> MakeRanks(const Options& options = {}) const {

@@ -3,7 +3,8 @@
 """Runs pytest on the package of the build tree.
 
 Exit code 77, which counts as skipped, where the package was not built, there is
-no pytest, or every test skipped.
+no pytest, or no test of the files ran.  The output names each test and file that
+skipped, with its reason.
 """
 
 import os
@@ -48,7 +49,7 @@ def main():
     os.environ["PYTHONPATH"] = str(package)
     outcome = Outcome()
     code = pytest.main(
-        ["-q", "-p", "no:cacheprovider", "--tb=short", *sys.argv[1:]],
+        ["-q", "-p", "no:cacheprovider", "--tb=short", "-rs", *sys.argv[1:]],
         plugins=[outcome])
     if code == 0 and not outcome.ran:
         return skip("every test skipped")

@@ -98,9 +98,14 @@ class ToolTest(unittest.TestCase):
 def main_at_once(threads=8, modules=("__main__",)):
     """unittest.main for a script whose tests mostly wait: they wait beside each other.
 
-    With arguments it is unittest.main, which runs the tests that are named."""
+    With arguments it is unittest.main, which runs the tests that are named: those of
+    other modules as MODULE.CLASS.TEST."""
     if len(sys.argv) > 1:
-        unittest.main()
+        if modules == ("__main__",):
+            unittest.main()
+        # Options alone, as -k, choose among all of them.
+        of = modules if sys.argv[1].startswith("-") else ()
+        unittest.main(module=None, argv=[sys.argv[0], *of, *sys.argv[1:]])
 
     def run(test):
         result = unittest.TestResult()
