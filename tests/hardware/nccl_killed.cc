@@ -72,7 +72,7 @@ void PrintStack(int signal) {
 
 absl::Status PrintStackOfCrashes() {
   void* first = nullptr;
-  (void)backtrace(&first, 1);  // loads what it needs
+  (void)backtrace(&first, 1);  // loads the library that unwinds
   struct sigaction action = {};
   action.sa_handler = &PrintStack;
   action.sa_flags = SA_RESETHAND;

@@ -247,8 +247,8 @@ class OneProcessor {
 TEST(Determinism, OneSeedGivesOneRun) {
   std::string digest;
   {
-    // Threads that take turns do so faster there, also those that the simulator
-    // makes for itself.
+    // Threads that take turns do so faster on one processor, also those that
+    // the simulator makes for itself.
     const OneProcessor one;
     digest = DigestOfRuns(true);
   }
